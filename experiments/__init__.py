@@ -1,0 +1,1 @@
+"""PROOF: experiments that kill real processes and count real effects."""

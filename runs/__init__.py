@@ -1,0 +1,1 @@
+"""WHO executes a run and WHEN: registry, lease, drive, command line."""

@@ -1,0 +1,1 @@
+"""What nodes may touch. `tools.action` is the only door to the outside world."""
