@@ -1,0 +1,171 @@
+"""SQLite behind named statements: one file, one connection per process, write transactions only.
+
+`synchronous=FULL` with WAL: a commit that was acknowledged survives a power cut, as far as the disk obeys fsync.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from onward_ledger.database.interface import Row, SchemaTooNew, Unreachable
+from onward_ledger.database.statements import load_schema, load_statements
+
+BUSY_TIMEOUT_SECONDS = 10
+
+# The oldest SQLite with everything the statements use: RETURNING (3.35) and STRICT tables (3.37).
+_OLDEST = (3, 37, 0)
+
+
+def instant_text(instant: datetime) -> str:
+    """The one text form of an instant in SQLite: UTC, microseconds, sortable as text."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def instant_from_text(text: str) -> datetime:
+    """The inverse of `instant_text`."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+
+
+class SqliteTransaction:
+    """A write transaction."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, statements: Mapping[str, str], json_columns: frozenset[str]
+    ) -> None:
+        self._connection = connection
+        self._statements = statements
+        self._json_columns = json_columns
+
+    def all(self, name: str, **params: object) -> list[Row]:
+        """Every row of the named statement."""
+        cursor = self._connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
+        names = [column[0] for column in cursor.description or ()]
+        return [{k: self._from_sql(k, v) for k, v in zip(names, values, strict=True)} for values in cursor.fetchall()]
+
+    def one(self, name: str, **params: object) -> Row | None:
+        """The only row of the named statement, or None."""
+        rows = self.all(name, **params)
+        assert len(rows) <= 1, f"{name} returned {len(rows)} rows where one is expected"
+        return rows[0] if rows else None
+
+    def run(self, name: str, **params: object) -> int:
+        """The number of rows that the named statement changed."""
+        cursor = self._connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
+        return cursor.rowcount
+
+    def _from_sql(self, column: str, value: object) -> object:
+        if isinstance(value, str):
+            if column.endswith("_at"):
+                return instant_from_text(value)
+            if column in self._json_columns:
+                return json.loads(value)
+        return value
+
+
+class SqliteDatabase:
+    """Named statements on one SQLite file.
+
+    `functions` are registered on the connection by name (all take any number of arguments); triggers that call one
+    fail closed on a connection that lacks it. `clock` overrides `onward_now()` in tests.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        folder: Path,
+        json_columns: frozenset[str],
+        functions: Mapping[str, Callable[..., object]] | None = None,
+        clock: datetime | None = None,
+    ) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise Unreachable(f"SQLite {sqlite3.sqlite_version} is too old; {'.'.join(map(str, _OLDEST))} is needed.")
+        self._folder = folder
+        self._statements = load_statements(folder)
+        self._json_columns = json_columns
+        self._clock = clock
+        self._lock = threading.RLock()
+        try:
+            self._connection = connect(path, {"onward_now": self._now_text, **(functions or {})})
+        except sqlite3.OperationalError as error:
+            raise Unreachable(f"The SQLite file {path} cannot be opened: {error}.") from error
+
+    def _now_text(self) -> str:
+        return instant_text(self.now())
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteTransaction]:
+        """One write transaction; other threads and processes wait for it."""
+        with self._lock:
+            try:
+                self._connection.execute("begin immediate")
+            except sqlite3.OperationalError as error:
+                raise Unreachable(f"The SQLite file is locked by another process: {error}.") from error
+            try:
+                yield SqliteTransaction(self._connection, self._statements, self._json_columns)
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+
+    def migrate(self) -> None:
+        """Create or upgrade the schema in one transaction; `user_version` holds its number."""
+        version, schema_sql, migrations = load_schema(self._folder)
+        with self.transaction():
+            found = int(self._connection.execute("pragma user_version").fetchone()[0])
+            if found > version:
+                raise SchemaTooNew(
+                    f"The SQLite file is at schema version {found}; this software knows {version}. "
+                    "Use the newer version of the software, or another file."
+                )
+            if found == 0:
+                _execute_script(self._connection, schema_sql)
+            for number in range((found or version) + 1, version + 1):
+                _execute_script(self._connection, migrations[number])
+            self._connection.execute(f"pragma user_version = {version:d}")
+
+    def now(self) -> datetime:
+        """The machine's clock, or the test's."""
+        return self._clock or datetime.now(UTC)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+
+def connect(path: Path, functions: Mapping[str, Callable[..., object]]) -> sqlite3.Connection:
+    """A connection as every user of such a file must open it (also a checkpointer's)."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_SECONDS)
+    for name, function in functions.items():
+        connection.create_function(name, -1, function)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma foreign_keys = on")
+    return connection
+
+
+def _execute_script(connection: sqlite3.Connection, script: str) -> None:
+    """Run a script inside the open transaction (`executescript` would commit it first)."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+
+
+def _to_sql(value: object) -> object:
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, bool):
+        return int(value)
+    return value
