@@ -6,8 +6,9 @@
     ├── QueryError           by kind      a query was refused, failed, or was stopped
     └── DigestMismatch       definite     stored bytes are not the bytes that were put there
 
-Definite: the same call on the same input fails again, and nothing was changed. Indefinite: the call may succeed when it is
-tried again. The message is one plain sentence (or two) for the user: what is wrong, and what to do about it.
+Definite: the same call on the same input fails again, and nothing was changed. Indefinite: the call may
+succeed when it is tried again. The message is one plain sentence (or two) for the user: what is wrong, and
+what to do about it.
 """
 
 from __future__ import annotations
@@ -29,18 +30,19 @@ class ToolError(Exception):
 
 
 class InputError(ToolError):
-    """The input file cannot be used as a workbook: missing, of another format, damaged, locked, empty or too large."""
+    """The input file cannot be used as a workbook: missing, another format, damaged, locked, empty, too large."""
 
 
 class QuestionError(ToolError):
-    """A question does not fit: unknown sheet or column, an aggregate the column cannot bear, a value of another type."""
+    """A question does not fit its workbook: unknown sheet or column, or a column that cannot bear what is asked."""
 
 
 class QueryError(ToolError):
     """A query gave no result.
 
-    `kind` is "refused" (not one SELECT, or it reached for what it may not), "failed" (the database's own error), "memory" or
-    "time" (stopped at a limit), or "died" (the child went away by itself: the only kind that is worth a second try).
+    `kind` is "refused" (not one SELECT, or it reached for what it may not), "failed" (the database's own
+    error), "memory" or "time" (stopped at a limit), or "died" (the child went away by itself: the only kind
+    that is worth a second try).
     """
 
     KINDS: ClassVar[tuple[QueryErrorKind, ...]] = ("refused", "failed", "memory", "time", "died")
