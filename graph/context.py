@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
     from onward_ledger.action import Action
     from tools.action import Actions
     from tools.files import Files

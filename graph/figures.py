@@ -1,0 +1,79 @@
+"""Figures: computed by one route in `analyze`, and by another in `test`.
+
+A typed question is compiled to SQL and run by DuckDB, then computed again in polars from a second read of the source.
+Free SQL can only be executed again on that second read, and is called re-executed, not recomputed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph.context import Context
+from graph.state import State
+from graph.workspace import get_json, table_files
+from tools.errors import QueryError
+from tools.query import TableFile
+from tools.questions import compile_sql
+from tools.recompute import compare, recompute
+from tools.workbook import read_again
+
+
+def answer(context: Context, state: State, question: dict[str, Any]) -> dict[str, Any] | str:
+    """The result of a question, or why it has none, in words.
+
+    Raises QueryError only when the query child died by itself, which is worth another try.
+    """
+    profile = get_json(context, state["profile"])
+    sql = question["sql"] if "sql" in question else compile_sql(question, profile)
+    try:
+        found = context.queries().run(table_files(context, state), sql)
+    except QueryError as error:
+        if not error.definite:
+            raise
+        return error.message
+    return {
+        "question_id": question["id"],
+        "columns": [{"name": c.name, "type": c.type} for c in found.columns],
+        "rows": found.rows,
+        "total_rows": found.total_rows,
+        "truncated": found.truncated,
+        "sql": sql,
+    }
+
+
+def columns_looked_at(question: dict[str, Any]) -> list[str]:
+    """The columns that a question names; none for free SQL, whose text is shown instead."""
+    if "sql" in question:
+        return []
+    named = [question["measure"], *(g["column"] for g in question["group"]), *(f["column"] for f in question["filter"])]
+    return list(dict.fromkeys(c for c in named if c is not None))
+
+
+def check(context: Context, state: State, step: str, results: dict[str, Any]) -> tuple[int, int, list[str]]:
+    """`(recomputed, re-executed, differences in words)` over every result that the draft may point at."""
+    profile = get_json(context, state["profile"])
+    context.recorder.progress(step, "Reading the source a second time")
+    again = read_again(context.files.get(state["input"]), state["input"]["name"], profile)
+    questions = [q for q in state["plan"]["questions"] if q["id"] in results]
+    recomputed, reexecuted, differences = 0, 0, []
+    for number, question in enumerate(questions):
+        context.recorder.check()
+        context.recorder.progress(step, f"Checking: {question['text']}", done=number, total=len(questions))
+        if "sql" in question:
+            second = _execute_again(context, again, question)
+            reexecuted += 1
+        else:
+            second = recompute(question, again)
+            recomputed += 1
+        differences += [f"{question['text']}: {d}" for d in compare(results[question["id"]], second)]
+    return recomputed, reexecuted, differences
+
+
+def _execute_again(context: Context, again: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
+    tables: list[TableFile] = []
+    for number, (sheet, table) in enumerate(again.items()):
+        path = context.scratch / f"again-{number}.parquet"
+        table.write_parquet(path)
+        tables.append(TableFile(sheet=sheet, path=path))
+    found = context.queries().run(tables, question["sql"])
+    return {"columns": [{"name": c.name, "type": c.type} for c in found.columns], "rows": found.rows}
