@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -81,24 +81,25 @@ class PostgresDatabase:
         self.conninfo = connection_string(conninfo, application_name, settings)
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self.conninfo,
+            connection_class=Connection,
             min_size=0,
             max_size=max_connections,
             open=False,
             timeout=CONNECT_TIMEOUT_SECONDS,
             kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": None},
             configure=_in_utc,
-            check=ConnectionPool.check_connection,
+            check=_see_alive,
             name=application_name,
         )
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresTransaction]:
+    def transaction(self) -> Generator[PostgresTransaction]:
         """One transaction on a connection that was seen alive just before."""
         with self.connection() as connection, connection.transaction():
             yield PostgresTransaction(connection, self._statements)
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Generator[Connection]:
         """A pooled connection in autocommit mode; errors of the driver become this package's."""
         self._pool.open()
         try:
@@ -149,7 +150,7 @@ def connection_string(conninfo: str, application_name: str, settings: Mapping[st
 
     A space or backslash inside a value is escaped as libpq's `options` asks for.
     """
-    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    given = conninfo_to_dict(conninfo)
     added = " ".join(f"-c {key}={_escape(value)}" for key, value in settings.items())
     options = f"{given.get('options') or ''} {added}".strip()
     keepalives = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
@@ -161,6 +162,10 @@ def connection_string(conninfo: str, application_name: str, settings: Mapping[st
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _see_alive(connection: Connection) -> None:
+    connection.execute("")
 
 
 def _in_utc(connection: Connection) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,9 @@ from onward_ledger.database.interface import Row, SchemaTooNew, Unreachable
 from onward_ledger.database.statements import load_schema, load_statements
 
 BUSY_TIMEOUT_SECONDS = 10
+
+# What a function registered on a connection may return.
+Scalar = str | bytes | int | float | None
 
 # The oldest SQLite with everything the statements use: RETURNING (3.35) and STRICT tables (3.37).
 _OLDEST = (3, 37, 0)
@@ -81,7 +84,7 @@ class SqliteDatabase:
         *,
         folder: Path,
         json_columns: frozenset[str],
-        functions: Mapping[str, Callable[..., object]] | None = None,
+        functions: Mapping[str, Callable[..., Scalar]] | None = None,
         clock: datetime | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -100,7 +103,7 @@ class SqliteDatabase:
         return instant_text(self.now())
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
+    def transaction(self) -> Generator[SqliteTransaction]:
         """One write transaction; other threads and processes wait for it."""
         with self._lock:
             try:
@@ -140,7 +143,7 @@ class SqliteDatabase:
             self._connection.close()
 
 
-def connect(path: Path, functions: Mapping[str, Callable[..., object]]) -> sqlite3.Connection:
+def connect(path: Path, functions: Mapping[str, Callable[..., Scalar]]) -> sqlite3.Connection:
     """A connection as every user of such a file must open it (also a checkpointer's)."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_SECONDS)
     for name, function in functions.items():

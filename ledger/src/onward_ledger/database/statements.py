@@ -38,7 +38,7 @@ def load_schema(folder: Path) -> tuple[int, LiteralString, dict[int, LiteralStri
     `migrations/NNNN_what.sql` bring an older one to it.
     """
     schema = cast(LiteralString, (folder / "schema.sql").read_text(encoding="utf-8"))
-    migrations = {
+    migrations: dict[int, LiteralString] = {
         int(file.name[:4]): cast(LiteralString, file.read_text(encoding="utf-8"))
         for file in sorted((folder / "migrations").glob("[0-9][0-9][0-9][0-9]_*.sql"))
     }

@@ -1,0 +1,251 @@
+"""The action: one intended external effect, recorded before it is tried.
+
+The state machine stands here once. The database upholds it too (enum, CHECK, compare-and-set on `version`).
+
+              claim                      record
+    PREPARED ───────▶ IN_FLIGHT ──────────────────────▶ SUCCEEDED
+       │  ▲              ├── refuse: definite no ───────▶ FAILED       final for this id; again is a new revision
+       │  └──────────────┤   unsend: definitely not sent or not accepted
+       │                 └── lose: timeout, crash ──────▶ UNKNOWN ── record, find ─▶ SUCCEEDED
+       │ withdraw                                            ├── unsend: absent, and safe ▶ PREPARED
+       ▼                                                     └── resolve: an operator ───▶ SUCCEEDED | FAILED
+    WITHDRAWN
+
+A transactional kind goes from PREPARED to SUCCEEDED (`apply`) or FAILED (`refuse`) without being in flight: its effect
+and its record are one commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self, cast
+
+import rfc8785
+
+from onward_ledger.errors import BadRequest
+
+Json = dict[str, Any]
+
+# What RFC 8785 numbers can hold exactly. A float beyond it is an integer too, and is refused the same way: its
+# canonical text would read back as an integer that no other reader can hold.
+LARGEST_INTEGER = 2**53 - 1
+
+_NAME = re.compile(r"[A-Za-z0-9_.:#-]{1,100}")
+
+
+class Status(StrEnum):
+    """Where an action stands."""
+
+    PREPARED = "PREPARED"
+    IN_FLIGHT = "IN_FLIGHT"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    UNKNOWN = "UNKNOWN"
+    WITHDRAWN = "WITHDRAWN"
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.WITHDRAWN})
+
+# (from, word, to), in reading order. `propose` has no from: it makes the record.
+TRANSITIONS: tuple[tuple[Status | None, str, Status], ...] = (
+    (None, "propose", Status.PREPARED),
+    (Status.PREPARED, "withdraw", Status.WITHDRAWN),
+    (Status.PREPARED, "apply", Status.SUCCEEDED),
+    (Status.PREPARED, "refuse", Status.FAILED),
+    (Status.PREPARED, "claim", Status.IN_FLIGHT),
+    (Status.IN_FLIGHT, "record", Status.SUCCEEDED),
+    (Status.IN_FLIGHT, "refuse", Status.FAILED),
+    (Status.IN_FLIGHT, "unsend", Status.PREPARED),
+    (Status.IN_FLIGHT, "lose", Status.UNKNOWN),
+    (Status.UNKNOWN, "find", Status.SUCCEEDED),
+    (Status.UNKNOWN, "unsend", Status.PREPARED),
+    (Status.UNKNOWN, "resolve", Status.SUCCEEDED),
+    (Status.UNKNOWN, "resolve", Status.FAILED),
+    # Late truth: the sender's own answer, accepted by its claim token after the record had moved.
+    (Status.UNKNOWN, "record", Status.SUCCEEDED),
+    (Status.UNKNOWN, "refuse", Status.FAILED),
+    (Status.PREPARED, "record", Status.SUCCEEDED),
+)
+
+# Words of events that change no status.
+NOTES = frozenset({"decide", "late", "duplicate", "contradiction"})
+
+
+def check_transition(before: Status | None, word: str, after: Status) -> None:
+    """An unknown transition is a bug and raises."""
+    if (before, word, after) not in TRANSITIONS:
+        raise AssertionError(f"There is no transition {before} --{word}--> {after}.")
+
+
+@dataclass(frozen=True)
+class ActionKey:
+    """Which effect of which step of a run this is: stable over every retry, never made from arguments or chance.
+
+    `run_id` is a UUID; `step` and `slot` are names of letters, digits and `_ . : # -`; `rev` counts from 1.
+    """
+
+    run_id: str
+    step: str
+    slot: str
+    rev: int = 1
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "run_id", str(uuid.UUID(self.run_id)))
+        except (ValueError, AttributeError, TypeError):
+            raise BadRequest(f"run_id {self.run_id!r} is not a UUID.") from None
+        for name in ("step", "slot"):
+            if not _NAME.fullmatch(getattr(self, name)):
+                raise BadRequest(f"{name} {getattr(self, name)!r} may hold letters, digits and _ . : # - only.")
+        if self.rev < 1:
+            raise BadRequest("rev counts from 1.")
+
+    @property
+    def action_id(self) -> str:
+        """uuid5 of the run and `<step>/<slot>`, with `@<rev>` behind it for later revisions."""
+        name = f"{self.step}/{self.slot}" + (f"@{self.rev}" if self.rev > 1 else "")
+        return str(uuid.uuid5(uuid.UUID(self.run_id), name))
+
+
+def canonical(value: object) -> bytes:
+    """RFC 8785 bytes of a JSON value; numbers that two readers could read differently are a BadRequest."""
+    _refuse_numbers(value)
+    try:
+        return rfc8785.dumps(cast(Any, value))
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"This is not a JSON value: {error}.") from None
+
+
+def request_hash(kind: str, resource: str, params: Mapping[str, Any]) -> str:
+    """The hex sha256 over the canonical JSON of `{kind, resource, params}`: what an id, once used, is bound to."""
+    return hashlib.sha256(canonical({"kind": kind, "resource": resource, "params": dict(params)})).hexdigest()
+
+
+def _refuse_numbers(value: object) -> None:
+    """Walk without recursion: depth is the caller's to choose."""
+    waiting: list[object] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting.extend(cast(dict[object, object], item).values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(cast(list[object], item))
+        elif isinstance(item, float) and not math.isfinite(item):
+            raise BadRequest("Numbers must be finite: NaN and infinity have no JSON form.")
+        elif isinstance(item, int | float) and abs(item) > LARGEST_INTEGER:
+            raise BadRequest(f"The number {item} is beyond 2^53 - 1; send it as a string.")
+
+
+def instant(value: object) -> datetime | None:
+    """A timezone-aware datetime from what a database row or JSON holds."""
+    if value is None or isinstance(value, datetime):
+        return value
+    return datetime.fromisoformat(str(value))
+
+
+def jsonable(value: object) -> object:
+    """The JSON form of a field: instants in ISO 8601, UUIDs as text, the rest as it is."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+class Value:
+    """What the frozen values below share: reading from a row or JSON by field name, and writing back."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """Read from a database row or an answer's JSON; members that the value does not know are left out."""
+        known = {field.name for field in fields(cast(Any, cls))}
+        return cls(**{name: _field(name, value) for name, value in row.items() if name in known})
+
+    from_json = from_row
+
+    def to_json(self) -> Json:
+        """The JSON object of this value: instants as ISO 8601 with offset, nested values as objects."""
+        return {field.name: _to_json(getattr(self, field.name)) for field in fields(cast(Any, self))}
+
+
+def _field(name: str, value: object) -> object:
+    if name.endswith("_at"):
+        return instant(value)
+    if name in ("status", "from_status", "to_status") and value is not None:
+        return Status(str(value))
+    if name == "decision" and isinstance(value, Mapping):
+        return Decision.from_row(cast(Mapping[str, Any], value))
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+def _to_json(value: object) -> object:
+    return value.to_json() if isinstance(value, Value) else jsonable(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Value):
+    """A person's decision on one action, bound to its request hash, resource and scope. The first one stands.
+
+    `decision` is approve | edit | revise | reject. `scope` is the kind of effect that it allows. `grant_id` names the
+    standing grant that it was derived from; `successor_action_id` the revision that an edit made.
+    """
+
+    action_id: str
+    decision: str
+    principal: str
+    principal_asserted: bool = True
+    request_hash: str
+    resource: str
+    scope: str
+    reason: str | None = None
+    expires_at: datetime | None = None
+    decided_at: datetime
+    consumed_at: datetime | None = None
+    grant_id: str | None = None
+    successor_action_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action(Value):
+    """The record of one action, as it stands.
+
+    In an answer, `replayed` says that this answer was read from the record and nothing was sent for it, and `decision`
+    is the decision that stands, if any. `alarm` is a sentence when truth arrived that the record cannot agree with.
+    """
+
+    action_id: str
+    run_id: str
+    step: str
+    slot: str
+    rev: int
+    kind: str
+    resource: str
+    params: Json
+    request_hash: str
+    status: Status
+    provider_id: str | None = None
+    receipt: Json | None = None
+    reason: str | None = None
+    alarm: str | None = None
+    epoch: int
+    claim_token: str | None = None
+    deadline_at: datetime | None = None
+    first_sent_at: datetime | None = None
+    not_before_at: datetime | None = None
+    approval_id: int | None = None
+    instance: str | None = None
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    replayed: bool = False
+    decision: Decision | None = None
+
+    @property
+    def key(self) -> ActionKey:
+        """Which effect of which step this is."""
+        return ActionKey(self.run_id, self.step, self.slot, self.rev)

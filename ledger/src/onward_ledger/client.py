@@ -1,0 +1,409 @@
+"""The ledger's clients: thin senders over the protocol, sync and async.
+
+    client = LedgerClient(url, token)
+    client.fence(run_id, epoch, holder="me")
+    action = client.perform(ActionKey(run_id, "deliver", "publish"), "report.publish", build, epoch=epoch)
+
+Every method raises a LedgerError (see `onward_ledger.errors`). Clients may be shared by threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from onward_ledger import protocol
+from onward_ledger.action import Action, ActionKey, Decision, Json, Status
+from onward_ledger.protocol import Answer, Build, Lost, Operation, Recorded, Request, Wait
+from onward_ledger.values import Event, Feed, Fence, Grant, Health
+
+T = TypeVar("T")
+
+# How long perform() waits for somebody else's claim, or for a provider that is down, before it raises.
+PATIENCE_SECONDS = 60.0
+
+Check = Callable[[], None]
+
+
+def _nothing() -> None:
+    return None
+
+
+def _headers(token: str, principal: str | None) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {token}"}
+    if principal is not None:
+        headers["X-Onward-Principal"] = principal
+    return headers
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    headers = {"X-Onward-Principal": request.principal} if request.principal is not None else {}
+    return {"method": request.method, "url": request.path, "json": request.body, "headers": headers}
+
+
+def _answer(response: httpx.Response) -> Answer:
+    retry_after = response.headers.get("Retry-After")
+    return Answer(status=response.status_code, body=response.content, retry_after=retry_after)
+
+
+def _lost(error: Exception) -> Lost:
+    return Lost(str(error) or type(error).__name__)
+
+
+class LedgerClient:
+    """A client for threads and processes.
+
+    `token` is the service token. `principal` is who speaks, recorded as asserted; deciding, granting, closing and
+    resolving need one. `check` is called before every request and may raise, for example when a lease is lost.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_seconds: float = 30,
+        principal: str | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        check: Check = _nothing,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.url = url
+        self._http = httpx.Client(
+            base_url=url,
+            headers=_headers(token, principal),
+            timeout=timeout_seconds,
+            trust_env=False,
+            transport=transport,
+        )
+        self._patience_seconds = patience_seconds
+        self._check = check
+        self._recorded = Recorded()
+
+    def checked(self, check: Check) -> LedgerClient:
+        """The same connections and the same knowledge of recorded intents, with `check` before every request."""
+        other = object.__new__(LedgerClient)
+        other.__dict__.update(self.__dict__)
+        other._check = check
+        return other
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._http.close()
+
+    def _run(self, operation: Operation[T]) -> T:
+        reply: Answer | Lost | None = None
+        while True:
+            try:
+                step = operation.send(reply)
+            except StopIteration as end:
+                return end.value
+            reply = self._step(step)
+
+    def _step(self, step: Request | Wait) -> Answer | Lost | None:
+        if isinstance(step, Wait):
+            time.sleep(step.seconds)
+            return None
+        self._check()
+        try:
+            return _answer(self._http.request(**_arguments(step)))
+        except httpx.TransportError as error:
+            return _lost(error)
+
+    def health(self) -> Health:
+        """Which ledger answers."""
+        return self._run(protocol.health())
+
+    def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
+        """Announce an epoch before driving; every recorded action comes back. StaleEpoch carries the ledger's own."""
+        return self._run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
+
+    def close_fence(self, run_id: str, *, principal: str | None = None, reason: str) -> Fence:
+        """Cancel: refuse every later claim and withdraw what is PREPARED, at once. `claimed` came before."""
+        return self._run(protocol.close_fence(run_id, principal=principal, reason=reason))
+
+    def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+        """Perform the action, or replay what stands: SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN.
+
+        PREPARED comes back when it needs an approval that it does not have; `reason` says why.
+        `build` returns (resource, params) and is called only when no record is known for the key.
+        """
+        return self._run(self._put(key, kind, build, epoch=epoch, propose=False))
+
+    def propose(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+        """Record the intent and stop at PREPARED; repeating it is harmless."""
+        return self._run(self._put(key, kind, build, epoch=epoch, propose=True))
+
+    def _put(self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool) -> Operation[Action]:
+        return protocol.put_action(
+            key,
+            kind,
+            build,
+            epoch=epoch,
+            recorded=self._recorded,
+            propose=propose,
+            patience_seconds=self._patience_seconds,
+        )
+
+    def live(self, run_id: str, step: str, slot: str) -> Action | None:
+        """The one revision that is not WITHDRAWN, with its decision; None where there is none."""
+        return self._run(protocol.live(run_id, step, slot, recorded=self._recorded))
+
+    def action(self, action_id: str) -> Action:
+        """One action, with its decision."""
+        return self._run(protocol.get_action(action_id))
+
+    def actions(
+        self, run_id: str | None = None, status: Status | None = None, *, limit: int = 100, after: str | None = None
+    ) -> tuple[Action, ...]:
+        """Actions in the order of their creation, behind the action id `after`."""
+        return self._run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
+
+    def events(self, action_id: str) -> tuple[Event, ...]:
+        """The history of one action, oldest first."""
+        return self._run(protocol.get_events(action_id))
+
+    def reconcile(self, action_id: str) -> Action:
+        """Settle an action in flight or unknown, as far as its provider can tell; others are returned as they are."""
+        return self._run(protocol.reconcile(action_id))
+
+    def resolve(
+        self,
+        action_id: str,
+        *,
+        status: Status,
+        reason: str,
+        expected_version: int,
+        receipt: Json | None = None,
+        principal: str | None = None,
+    ) -> Action:
+        """An operator's word on an UNKNOWN action: SUCCEEDED (with a receipt) or FAILED. Repeating it is harmless."""
+        return self._run(
+            protocol.resolve(
+                action_id,
+                status=status,
+                receipt=receipt,
+                reason=reason,
+                expected_version=expected_version,
+                principal=principal,
+            )
+        )
+
+    def withdraw(self, action_id: str, reason: str) -> Action:
+        """Take back a PREPARED action; TooLate once it was claimed."""
+        return self._run(protocol.withdraw(action_id, reason=reason))
+
+    def decide(
+        self,
+        action_id: str,
+        decision: str,
+        *,
+        request_hash: str,
+        reason: str | None = None,
+        changes: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> Decision:
+        """Approve | edit (with `changes`) | revise | reject. The same again answers the standing one.
+
+        Another one raises DecisionConflict with the one that stands.
+        """
+        return self._run(
+            protocol.decide(
+                action_id,
+                decision,
+                request_hash=request_hash,
+                reason=reason,
+                changes=changes,
+                expires_at=expires_at,
+            )
+        )
+
+    def grant(
+        self, run_id: str, *, kind: str, expires_at: datetime, resource: str | None = None, uses: int = 1
+    ) -> Grant:
+        """A standing permission: the next `uses` actions of this kind (and resource) are approved when proposed."""
+        return self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
+
+    def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
+        """Decisions and resolutions behind a cursor."""
+        return self._run(protocol.decisions(after=after, limit=limit))
+
+
+class AsyncLedgerClient:
+    """The same for asyncio; see LedgerClient for each method."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout_seconds: float = 30,
+        principal: str | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers=_headers(token, principal),
+            timeout=timeout_seconds,
+            trust_env=False,
+            transport=transport,
+        )
+        self._patience_seconds = patience_seconds
+        self._recorded = Recorded()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _run(self, operation: Operation[T]) -> T:
+        reply: Answer | Lost | None = None
+        while True:
+            try:
+                step = operation.send(reply)
+            except StopIteration as end:
+                return end.value
+            reply = await self._step(step)
+
+    async def _step(self, step: Request | Wait) -> Answer | Lost | None:
+        if isinstance(step, Wait):
+            await asyncio.sleep(step.seconds)
+            return None
+        try:
+            return _answer(await self._http.request(**_arguments(step)))
+        except httpx.TransportError as error:
+            return _lost(error)
+
+    async def health(self) -> Health:
+        """See LedgerClient.health."""
+        return await self._run(protocol.health())
+
+    async def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
+        """See LedgerClient.fence."""
+        return await self._run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
+
+    async def close_fence(self, run_id: str, *, principal: str | None = None, reason: str) -> Fence:
+        """See LedgerClient.close_fence."""
+        return await self._run(protocol.close_fence(run_id, principal=principal, reason=reason))
+
+    async def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+        """See LedgerClient.perform."""
+        return await self._run(self._put(key, kind, build, epoch=epoch, propose=False))
+
+    async def propose(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+        """See LedgerClient.propose."""
+        return await self._run(self._put(key, kind, build, epoch=epoch, propose=True))
+
+    def _put(self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool) -> Operation[Action]:
+        return protocol.put_action(
+            key,
+            kind,
+            build,
+            epoch=epoch,
+            recorded=self._recorded,
+            propose=propose,
+            patience_seconds=self._patience_seconds,
+        )
+
+    async def live(self, run_id: str, step: str, slot: str) -> Action | None:
+        """See LedgerClient.live."""
+        return await self._run(protocol.live(run_id, step, slot, recorded=self._recorded))
+
+    async def action(self, action_id: str) -> Action:
+        """See LedgerClient.action."""
+        return await self._run(protocol.get_action(action_id))
+
+    async def actions(
+        self, run_id: str | None = None, status: Status | None = None, *, limit: int = 100, after: str | None = None
+    ) -> tuple[Action, ...]:
+        """See LedgerClient.actions."""
+        return await self._run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
+
+    async def events(self, action_id: str) -> tuple[Event, ...]:
+        """See LedgerClient.events."""
+        return await self._run(protocol.get_events(action_id))
+
+    async def reconcile(self, action_id: str) -> Action:
+        """See LedgerClient.reconcile."""
+        return await self._run(protocol.reconcile(action_id))
+
+    async def resolve(
+        self,
+        action_id: str,
+        *,
+        status: Status,
+        reason: str,
+        expected_version: int,
+        receipt: Json | None = None,
+        principal: str | None = None,
+    ) -> Action:
+        """See LedgerClient.resolve."""
+        return await self._run(
+            protocol.resolve(
+                action_id,
+                status=status,
+                receipt=receipt,
+                reason=reason,
+                expected_version=expected_version,
+                principal=principal,
+            )
+        )
+
+    async def withdraw(self, action_id: str, reason: str) -> Action:
+        """See LedgerClient.withdraw."""
+        return await self._run(protocol.withdraw(action_id, reason=reason))
+
+    async def decide(
+        self,
+        action_id: str,
+        decision: str,
+        *,
+        request_hash: str,
+        reason: str | None = None,
+        changes: Mapping[str, Any] | None = None,
+        expires_at: datetime | None = None,
+    ) -> Decision:
+        """See LedgerClient.decide."""
+        return await self._run(
+            protocol.decide(
+                action_id,
+                decision,
+                request_hash=request_hash,
+                reason=reason,
+                changes=changes,
+                expires_at=expires_at,
+            )
+        )
+
+    async def grant(
+        self, run_id: str, *, kind: str, expires_at: datetime, resource: str | None = None, uses: int = 1
+    ) -> Grant:
+        """See LedgerClient.grant."""
+        return await self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
+
+    async def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
+        """See LedgerClient.decisions."""
+        return await self._run(protocol.decisions(after=after, limit=limit))
