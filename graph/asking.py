@@ -7,7 +7,7 @@ process lived to save.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
@@ -40,7 +40,7 @@ def ask(context: Context, step: str, messages: Sequence[BaseMessage], read: Call
 def _call(context: Context, step: str, messages: Sequence[BaseMessage]) -> AIMessage:
     context.recorder.check()
     call = context.recorder.model_call_started(step, model_name(context))
-    answer = cast(AIMessage, context.model.invoke(list(messages)))
+    answer = context.model.invoke(list(messages))
     metadata: dict[str, Any] = answer.response_metadata
     usage = answer.usage_metadata
     context.recorder.model_call_finished(

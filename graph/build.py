@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from graph import nodes
 from graph.context import Context
@@ -34,14 +34,14 @@ def after_analysis(state: State) -> Literal["analyze", "write_draft"]:
 def after_test(state: State) -> Literal["deliver", "write_draft", "__end__"]:
     """Deliver what passed; revise what failed; end when no revision is left."""
     if state.get("outcome") == "unverified":
-        return END
-    return "deliver" if state["verification"]["passed"] else "write_draft"
+        return "__end__"
+    return "deliver" if "verification" in state and state["verification"]["passed"] else "write_draft"
 
 
 def after_delivery(state: State) -> Literal["write_draft", "deliver", "__end__"]:
     """End with an outcome; else revise where a person asked for it, or wait for a decision again."""
     if "outcome" in state:
-        return END
+        return "__end__"
     return "write_draft" if state.get("decision") == "revise" else "deliver"
 
 

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any
 
 from graph.context import Context
-from graph.state import State
+from graph.state import Draft, DraftObject, State
 from onward_ledger.action import Action
 from tools.report import report_digest
 
@@ -33,9 +33,29 @@ def draft_objects(context: Context, files: dict[str, bytes]) -> dict[str, Any]:
     return {"digest": report_digest(objects), "objects": objects}
 
 
+def saved_objects(action: Action) -> list[DraftObject]:
+    """The draft's files at their final keys, as the ledger recorded them."""
+    return [
+        DraftObject(
+            name=o["name"],
+            key=f"{action.resource}/{o['name']}",
+            digest=o["digest"],
+            size=o["size"],
+            media_type=o["media_type"],
+        )
+        for o in action.params["objects"]
+    ]
+
+
+def draft_of(state: State) -> Draft:
+    """The draft; the graph's order puts `write_draft` before every caller."""
+    assert "draft" in state, "a step behind write_draft ran without a draft"
+    return state["draft"]
+
+
 def publication(state: State) -> tuple[str, dict[str, Any]]:
     """Resource and params of `report.publish`: a pure function of the state, so repeating the proposal is harmless."""
-    draft = state["draft"]
+    draft = draft_of(state)
     params = {"title": state["plan"]["title"], "note": "", "digest": draft["digest"], "objects": draft["objects"]}
     return f"reports/{slug(state['input']['name'])}", params
 

@@ -15,10 +15,10 @@ from langgraph.types import interrupt
 from graph import figures, workspace
 from graph.asking import ask, language_model
 from graph.context import Context
-from graph.delivery import approval_request, draft_objects, publication
+from graph.delivery import approval_request, draft_objects, draft_of, publication, saved_objects
 from graph.errors import ActionFailed, OutcomeUnknown
 from graph.prompts import plan_messages, read_draft, read_plan, write_messages
-from graph.state import Draft, State
+from graph.state import Draft, State, Update
 from onward_ledger.action import Action, Status
 from tools.compose import data_notes
 from tools.draft import check_draft
@@ -32,12 +32,12 @@ def step_name(node: str, number: int) -> str:
     return node if number == 1 else f"{node}#{number}"
 
 
-def plan(state: State, runtime: Runtime[Context]) -> State:
+def plan(state: State, runtime: Runtime[Context]) -> Update:
     """Read the workbook, describe it, and have the model plan from the description."""
     context = runtime.context
     context.recorder.step_started("plan")
     tables, profile = workspace.take_in(context, state["input"])
-    asks = state.get("asks", [])
+    asks = state["asks"]
     answer = ask(context, "plan", plan_messages(profile, asks), lambda message: read_plan(message, profile, asks))
     context.recorder.step_finished("plan")
     return {
@@ -52,7 +52,7 @@ def plan(state: State, runtime: Runtime[Context]) -> State:
     }
 
 
-def analyze(state: State, runtime: Runtime[Context]) -> State:
+def analyze(state: State, runtime: Runtime[Context]) -> Update:
     """Answer the next open question; one question per super-step, so a kill costs one question at most."""
     context, cursor = runtime.context, state["cursor"]
     question = state["plan"]["questions"][cursor]
@@ -63,12 +63,12 @@ def analyze(state: State, runtime: Runtime[Context]) -> State:
     context.recorder.step_finished(step)
     if isinstance(answer, str):
         unanswered = {"ask": question["text"], "reason": answer, "columns": figures.columns_looked_at(question)}
-        return {"cursor": cursor + 1, "unanswered": [*state["unanswered"], cast(Any, unanswered)]}
+        return {"cursor": cursor + 1, "unanswered": [*state["unanswered"], unanswered]}
     result = {"question_id": question["id"], **workspace.put_json(context, answer)}
-    return {"cursor": cursor + 1, "results": [*state["results"], cast(Any, result)]}
+    return {"cursor": cursor + 1, "results": [*state["results"], result]}
 
 
-def write_draft(state: State, runtime: Runtime[Context]) -> State:
+def write_draft(state: State, runtime: Runtime[Context]) -> Update:
     """Write the report and save it. The draft in the state is the one that the ledger recorded.
 
     The model is asked inside `build`, which is not called when an older epoch recorded the intent: a model that would
@@ -84,17 +84,15 @@ def write_draft(state: State, runtime: Runtime[Context]) -> State:
         return f"drafts/{context.run_id}/{revision}", objects
 
     action = _settled(context.actions.perform(step, "draft", "draft.save", build))
-    draft: Draft = {
-        "revision": revision,
-        "digest": action.params["digest"],
-        "objects": [
-            {**{k: o[k] for k in ("name", "digest", "size", "media_type")}, "key": f"{action.resource}/{o['name']}"}
-            for o in action.params["objects"]
-        ],
-        "action_id": action.action_id,
-    }
     context.recorder.step_finished(step)
-    return {"draft": draft}
+    return {
+        "draft": Draft(
+            revision=revision,
+            digest=action.params["digest"],
+            objects=saved_objects(action),
+            action_id=action.action_id,
+        )
+    }
 
 
 def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
@@ -102,8 +100,8 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
     profile = workspace.get_json(context, state["profile"])
     results = workspace.results(context, state)
     plan = {**state["plan"], "unanswered": state["unanswered"]}
-    remarks = state.get("remarks", [])
-    problems = state["verification"]["problems"] if state.get("failures") and "verification" in state else []
+    remarks = state["remarks"]
+    problems = state["verification"]["problems"] if state["failures"] and "verification" in state else []
     context.recorder.progress(step, "Writing the report")
     document = ask(
         context,
@@ -121,18 +119,18 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
     return render(cast(Any, document), profile, cast(Any, results))
 
 
-def test(state: State, runtime: Runtime[Context]) -> State:
+def test(state: State, runtime: Runtime[Context]) -> Update:
     """Compute every figure again by another route, and check that the text says only what was computed."""
-    context, draft = runtime.context, state["draft"]
+    context, draft = runtime.context, draft_of(state)
     step = step_name("test", draft["revision"])
     context.recorder.step_started(step)
     page = next(o for o in draft["objects"] if o["name"] == "draft.json")
     document = json.loads(context.files.get(page))
     profile, results = workspace.get_json(context, state["profile"]), workspace.results(context, state)
     recomputed, reexecuted, differences = figures.check(context, state, step, results)
-    problems = [str(p) for p in check_draft(document, profile, cast(Any, results), state.get("asks", []))] + differences
+    problems = [str(p) for p in check_draft(document, profile, cast(Any, results), state["asks"])] + differences
     failures = state["failures"] + 1 if problems else 0
-    update: State = {
+    update: Update = {
         "failures": failures,
         "verification": {
             "revision": draft["revision"],
@@ -150,34 +148,50 @@ def test(state: State, runtime: Runtime[Context]) -> State:
     return update
 
 
-def deliver(state: State, runtime: Runtime[Context]) -> State:
+def deliver(state: State, runtime: Runtime[Context]) -> Update:
     """Propose the publication, wait for a person's decision, and do what the ledger says was decided.
 
     The decision is read from the ledger, never from what the graph was resumed with: that value is not durable.
     """
     context = runtime.context
-    step = step_name("deliver", state["draft"]["revision"])
+    step = step_name("deliver", draft_of(state)["revision"])
     context.recorder.step_started(step)
-    proposed = context.actions.propose(step, "publish", "report.publish", lambda: publication(state))
-    if proposed.decision is None:
-        interrupt(approval_request(proposed, context))
-        return {"decision": None}  # resumed, yet nothing is decided: wait again, in a new super-step
-    if proposed.decision.decision == "reject":
+    action = _proposal(context, state, step)
+    if action.decision is None:
+        return _wait_for_person(context, action)
+    decided = action.decision.decision
+    if decided == "revise":
         context.recorder.step_finished(step)
-        return {"decision": "reject", "outcome": "rejected"}
-    if proposed.decision.decision == "revise":
-        context.recorder.step_finished(step)
-        remark = proposed.decision.reason or "Please revise."
-        return {"decision": "revise", "remarks": [*state.get("remarks", []), remark], "failures": 0}
-    action = _settled(context.actions.perform(step, "publish", "report.publish", lambda: publication(state)))
-    if action.status is not Status.SUCCEEDED:
-        return {"decision": None}  # the approval ran out before it was used: ask again
+        remark = action.decision.reason or "Please revise."
+        return {"decision": "revise", "remarks": [*state["remarks"], remark], "failures": 0}
+    if decided != "reject":
+        action = _settled(
+            context.actions.perform(step, "publish", "report.publish", lambda: publication(state), rev=action.rev)
+        )
+    if action.status is Status.PREPARED:
+        return _wait_for_person(context, action)  # the approval ran out before it was used
     context.recorder.step_finished(step)
+    if action.status is Status.WITHDRAWN:
+        return {"decision": "reject", "outcome": "rejected"}
     return {
         "decision": "approve",
         "delivery": {"action_id": action.action_id, "receipt": action.receipt or {}},
         "outcome": "published",
     }
+
+
+def _proposal(context: Context, state: State, step: str) -> Action:
+    """The publication as it is proposed now: the first revision, or the one that an edit put in its place."""
+    action = context.actions.propose(step, "publish", "report.publish", lambda: publication(state))
+    if action.decision is not None and action.decision.successor_action_id is not None:
+        return context.actions.live(step, "publish") or action
+    return action
+
+
+def _wait_for_person(context: Context, action: Action) -> Update:
+    """Pause. What comes back is only the wake-up: the next super-step reads the ledger, and waits again if need be."""
+    interrupt(approval_request(action, context))
+    return {"decision": None}
 
 
 def _settled(action: Action) -> Action:

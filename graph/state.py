@@ -7,7 +7,7 @@ super-step, so the state holds keys and digests, and `tools.files` holds the byt
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from tools.files import Ref
 
@@ -85,8 +85,16 @@ class Delivery(TypedDict):
     receipt: dict[str, Any]
 
 
-class State(TypedDict, total=False):
-    """What a run knows. The input is the only part given; every other part is written by one node."""
+# What a node adds to the state: some of State's keys.
+Update: TypeAlias = dict[str, Any]
+
+
+class State(TypedDict):
+    """What a run knows. The input and the asks are given; every other part is written by one node.
+
+    The graph's order guarantees that a part is there before a node reads it; the parts that a node must look for are
+    marked NotRequired.
+    """
 
     input: InputRef
     asks: list[str]
@@ -96,10 +104,10 @@ class State(TypedDict, total=False):
     cursor: int  # analyze: how many questions are done
     results: list[ResultRef]  # analyze
     unanswered: list[Unanswered]  # plan, analyze
-    draft: Draft  # write_draft
+    draft: NotRequired[Draft]  # write_draft
     failures: int  # test: failed verifications since a person last spoke
-    verification: Verification  # test
-    decision: Literal["approve", "revise", "reject"] | None  # deliver: what a person decided
+    verification: NotRequired[Verification]  # test
+    decision: NotRequired[Literal["approve", "revise", "reject"] | None]  # deliver: what a person decided
     remarks: list[str]  # deliver: what a person asked to revise
-    delivery: Delivery  # deliver
-    outcome: Outcome  # test, deliver
+    delivery: NotRequired[Delivery]  # deliver
+    outcome: NotRequired[Outcome]  # test, deliver
