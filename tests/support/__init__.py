@@ -1,0 +1,1 @@
+"""Processes and helpers that tests start."""
