@@ -121,6 +121,7 @@ class Result(TypedDict):
     total_rows: int
     truncated: bool
     sql: str
+    notes: NotRequired[list[str]]
 
 
 Results: TypeAlias = Mapping[str, Result]  # by question id
