@@ -54,6 +54,10 @@ class Database(Protocol):
         """Open a transaction (SQLite: a write transaction, so that reads in it cannot go stale)."""
         ...
 
+    def reading(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction that only reads, and waits for no writer. What it shows may be over when it ends."""
+        ...
+
     def migrate(self) -> None:
         """Bring the schema to this version, under a lock; refuse a newer one with SchemaTooNew."""
         ...

@@ -99,6 +99,12 @@ class PostgresDatabase:
             yield PostgresTransaction(connection, self._statements)
 
     @contextmanager
+    def reading(self) -> Generator[PostgresTransaction]:
+        """The same: readers of Postgres wait for no writer."""
+        with self.transaction() as tx:
+            yield tx
+
+    @contextmanager
     def connection(self) -> Generator[Connection]:
         """A pooled connection in autocommit mode; errors of the driver become this package's."""
         self._pool.open()

@@ -105,15 +105,27 @@ class SqliteDatabase:
     @contextmanager
     def transaction(self) -> Generator[SqliteTransaction]:
         """One write transaction; other threads and processes wait for it."""
+        with self._begun("begin immediate") as tx:
+            yield tx
+
+    @contextmanager
+    def reading(self) -> Generator[SqliteTransaction]:
+        """One snapshot. In WAL mode it waits for no writer, not even for one that was stopped in mid-transaction."""
+        with self._begun("begin") as tx:
+            yield tx
+
+    @contextmanager
+    def _begun(self, begin: str) -> Generator[SqliteTransaction]:
         with self._lock:
             try:
-                self._connection.execute("begin immediate")
+                self._connection.execute(begin)
             except sqlite3.OperationalError as error:
                 raise Unreachable(f"The SQLite file is locked by another process: {error}.") from error
             try:
                 yield SqliteTransaction(self._connection, self._statements, self._json_columns)
             except BaseException:
-                self._connection.execute("rollback")
+                if self._connection.in_transaction:  # a full disk has ended it already
+                    self._connection.execute("rollback")
                 raise
             self._connection.execute("commit")
 
