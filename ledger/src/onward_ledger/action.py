@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Self, cast
 
 import rfc8785
@@ -180,6 +181,8 @@ def _field(name: str, value: object) -> object:
         return Status(str(value))
     if name == "decision" and isinstance(value, Mapping):
         return Decision.from_row(cast(Mapping[str, Any], value))
+    if name == "principal_asserted":
+        return bool(value)
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -188,13 +191,36 @@ def _to_json(value: object) -> object:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Intent:
+    """What a caller wants done: which effect of which step, with which request, under which epoch."""
+
+    key: ActionKey
+    kind: str
+    resource: str
+    params: Json
+    epoch: int
+
+    @cached_property
+    def request_hash(self) -> str:
+        """See `request_hash`."""
+        return request_hash(self.kind, self.resource, self.params)
+
+    @cached_property
+    def params_text(self) -> str:
+        """The params in canonical JSON: what is stored, and what every later reader parses."""
+        return canonical(self.params).decode()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Decision(Value):
     """A person's decision on one action, bound to its request hash, resource and scope. The first one stands.
 
+    `decision_id` is its number in the feed.
     `decision` is approve | edit | revise | reject. `scope` is the kind of effect that it allows. `grant_id` names the
     standing grant that it was derived from; `successor_action_id` the revision that an edit made.
     """
 
+    decision_id: int
     action_id: str
     decision: str
     principal: str
@@ -216,6 +242,7 @@ class Action(Value):
 
     In an answer, `replayed` says that this answer was read from the record and nothing was sent for it, and `decision`
     is the decision that stands, if any. `alarm` is a sentence when truth arrived that the record cannot agree with.
+    `claims` counts the sends that were begun; `events` and `head` are length and last hash of its history.
     """
 
     action_id: str
@@ -233,6 +260,7 @@ class Action(Value):
     reason: str | None = None
     alarm: str | None = None
     epoch: int
+    claims: int = 0
     claim_token: str | None = None
     deadline_at: datetime | None = None
     first_sent_at: datetime | None = None
@@ -240,6 +268,8 @@ class Action(Value):
     approval_id: int | None = None
     instance: str | None = None
     version: int
+    events: int
+    head: str
     created_at: datetime
     updated_at: datetime
     replayed: bool = False

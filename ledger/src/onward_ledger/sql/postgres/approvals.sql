@@ -1,0 +1,53 @@
+-- name: standing_decision
+select * from decisions where action_id = %(action_id)s and superseded_at is null
+
+-- name: insert_decision
+insert into decisions (decision_id, action_id, decision, principal, principal_asserted, request_hash, resource, scope,
+                       reason, expires_at, decided_at, grant_id, successor_action_id)
+values (%(decision_id)s, %(action_id)s, %(decision)s, %(principal)s, %(principal_asserted)s, %(request_hash)s,
+        %(resource)s, %(scope)s, %(reason)s, %(expires_at)s, %(now_at)s, %(grant_id)s, %(successor_action_id)s)
+returning *
+
+-- name: consume_decision
+update decisions set consumed_at = %(now_at)s
+where decision_id = %(decision_id)s and consumed_at is null and superseded_at is null
+
+-- name: supersede_decision
+-- Only an approval that expired unused.
+update decisions set superseded_at = %(now_at)s
+where decision_id = %(decision_id)s and decision = 'approve' and consumed_at is null and expires_at <= %(now_at)s
+
+-- name: put_grant
+-- The same person's grant for the same effects is one grant: asked for again it is the same, with this expiry and total.
+insert into grants (grant_id, run_id, kind, resource, principal, principal_asserted, uses, expires_at, granted_at)
+values (%(grant_id)s, %(run_id)s, %(kind)s, %(resource)s, %(principal)s, %(principal_asserted)s, %(uses)s,
+        %(expires_at)s, onward_now())
+on conflict (grant_id) do update set uses = excluded.uses, expires_at = excluded.expires_at
+returning *
+
+-- name: usable_grant
+-- The narrowest grant that covers the action; locked, so that one use is used once.
+select * from grants
+where run_id = %(run_id)s and kind = %(kind)s and (resource is null or resource = %(resource)s)
+  and used < uses and expires_at > %(now_at)s
+order by (resource is null), expires_at, grant_id
+limit 1
+for update
+
+-- name: use_grant
+update grants set used = used + 1 where grant_id = %(grant_id)s and used < uses
+
+-- name: next_seq
+-- The row stays locked until the commit, so commit order is number order.
+update feed_head set last_seq = last_seq + 1 returning last_seq
+
+-- name: insert_feed
+insert into feed (seq, what, run_id, action_id, decision_id, status, happened_at)
+values (%(seq)s, %(what)s, %(run_id)s, %(action_id)s, %(decision_id)s, %(status)s, %(now_at)s)
+
+-- name: feed_after
+select f.seq, f.what, f.run_id, f.action_id, f.status, f.happened_at, to_json(d) as standing
+from feed f left join decisions d using (decision_id)
+where f.seq > %(after)s
+order by f.seq
+limit %(limit)s

@@ -1,0 +1,167 @@
+"""The store: each method is one transaction over the records."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+
+from onward_ledger.action import Action, Decision, Status
+from onward_ledger.database import Database
+from onward_ledger.errors import NotFound
+from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
+from onward_ledger.store import approvals, claims, fences, operators
+from onward_ledger.store.approvals import Answer
+from onward_ledger.store.claims import Call, Step
+from onward_ledger.store.operators import Resolution
+from onward_ledger.store.records import Cause, Records, seen
+from onward_ledger.values import Event, Feed, FeedItem, Fence, Grant
+
+
+class Store:
+    """Records in a database of either engine. May be shared by threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @contextmanager
+    def _records(self) -> Generator[Records]:
+        with self._database.transaction() as tx:
+            yield Records(tx)
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        return self._database.now()
+
+    def begin(self, call: Call) -> Step:
+        """The transaction before an effect; see `claims.begin`."""
+        with self._records() as records:
+            return claims.begin(records, call)
+
+    def record(self, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
+        """The transaction behind an effect, by claim token, at any time."""
+        with self._records() as records:
+            return claims.record(records, claimed, outcome, cause)
+
+    def lose(self, claimed: Action, cause: Cause) -> Action:
+        """IN_FLIGHT becomes UNKNOWN: the sender has no answer."""
+        with self._records() as records:
+            return claims.lose(records, claimed, cause)
+
+    def meet(self, action_id: str, instance: str) -> Action:
+        """The action as it stands; one in flight becomes UNKNOWN where due, else InProgress is raised."""
+        with self._records() as records:
+            action = records.lock(action_id)
+            if action is None:
+                raise NotFound(f"There is no action {action_id}.")
+            if action.status is Status.IN_FLIGHT:
+                return claims.lose_if_due(records, action, instance)
+            return action
+
+    def settle(self, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
+        """What a provider's look-up says about an UNKNOWN action."""
+        with self._records() as records:
+            return claims.settle(records, unknown, found, provider, cause)
+
+    def lose_gone(self, instance: str) -> int:
+        """Every action whose sender is gone becomes UNKNOWN; how many. A start does this first."""
+        with self._records() as records:
+            gone = [str(row["action_id"]) for row in records.tx.all("gone_in_flight", me=instance, action_id=None)]
+        for action_id in gone:
+            with self._records() as records:
+                action = records.lock(action_id)
+                if action is not None and action.status is Status.IN_FLIGHT:
+                    claims.lose_if_due(records, action, instance)
+        return len(gone)
+
+    def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
+        """See `fences.announce`."""
+        with self._records() as records:
+            return fences.announce(records, run_id, epoch, holder)
+
+    def close_fence(self, run_id: str, principal: str, reason: str) -> Fence:
+        """See `fences.close`."""
+        with self._records() as records:
+            return fences.close(records, run_id, principal, reason)
+
+    def decide(self, answer: Answer, provider: Provider, run_id: str) -> Decision:
+        """See `approvals.decide`."""
+        answer.check()
+        with self._records() as records:
+            return approvals.decide(records, answer, provider, run_id)
+
+    def grant(
+        self, run_id: str, *, kind: str, resource: str | None, principal: str, expires_at: datetime, uses: int
+    ) -> Grant:
+        """A standing permission; what waits for it already is decided at once, each action in its own transaction."""
+        with self._records() as records:
+            grant = approvals.put_grant(
+                records,
+                run_id,
+                kind=kind,
+                resource=resource,
+                principal=principal,
+                expires_at=expires_at,
+                uses=uses,
+            )
+            waiting = [str(r["action_id"]) for r in records.tx.all("undecided_of_run", run_id=run_id, kind=kind)]
+        for action_id in waiting:
+            self._approve_waiting(action_id)
+        return grant
+
+    def _approve_waiting(self, action_id: str) -> None:
+        with self._records() as records:
+            action = records.lock(action_id)
+            if action and action.status is Status.PREPARED and records.standing(action_id) is None:
+                approvals.approve_by_grant(records, action, records.now())
+
+    def resolve(self, word: Resolution) -> Action:
+        """See `operators.resolve`."""
+        word.check()
+        with self._records() as records:
+            return operators.resolve(records, word)
+
+    def withdraw(self, action_id: str, principal: str | None, reason: str) -> Action:
+        """See `operators.withdraw`."""
+        with self._records() as records:
+            return operators.withdraw(records, action_id, principal, reason)
+
+    def action(self, action_id: str) -> Action:
+        """One action with the decision that stands for it."""
+        with self._records() as records:
+            row = records.tx.one("look_at_action", action_id=action_id)
+        if row is None:
+            raise NotFound(f"There is no action {action_id}.")
+        return seen(row)
+
+    def actions(
+        self,
+        *,
+        run_id: str | None = None,
+        step: str | None = None,
+        slot: str | None = None,
+        status: Status | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[Action]:
+        """Actions in the order of their creation, behind the action `after`."""
+        with self._records() as records:
+            rows = records.tx.all(
+                "list_actions", run_id=run_id, step=step, slot=slot, status=status, after=after, limit=limit
+            )
+        return [seen(row) for row in rows]
+
+    def events(self, action_id: str) -> list[Event]:
+        """The history of one action, oldest first."""
+        with self._records() as records:
+            rows = records.tx.all("events_of_action", action_id=action_id)
+        if not rows:
+            raise NotFound(f"There is no action {action_id}.")
+        return [Event.from_row(row) for row in rows]
+
+    def decisions(self, after: int, limit: int) -> Feed:
+        """The feed behind a cursor."""
+        with self._records() as records:
+            rows = records.tx.all("feed_after", after=after, limit=limit)
+        items = tuple(FeedItem.from_row({**row, "decision": row["standing"]}) for row in rows)
+        return Feed(cursor=items[-1].seq if items else after, items=items)
