@@ -6,15 +6,16 @@ Free SQL can only be executed again on that second read, and is called re-execut
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from graph.context import Context
 from graph.state import State
 from graph.workspace import get_json, table_files
+from tools.compare import compare
 from tools.errors import QueryError
 from tools.query import TableFile
 from tools.questions import compile_sql
-from tools.recompute import compare, recompute
+from tools.recompute import recompute, reexecute
 from tools.workbook import read_again
 
 
@@ -31,14 +32,7 @@ def answer(context: Context, state: State, question: dict[str, Any]) -> dict[str
         if not error.definite:
             raise
         return error.message
-    return {
-        "question_id": question["id"],
-        "columns": [{"name": c.name, "type": c.type} for c in found.columns],
-        "rows": found.rows,
-        "total_rows": found.total_rows,
-        "truncated": found.truncated,
-        "sql": sql,
-    }
+    return {"question_id": question["id"], "sql": sql, **found.to_json()}
 
 
 def columns_looked_at(question: dict[str, Any]) -> list[str]:
@@ -63,7 +57,7 @@ def check(context: Context, state: State, step: str, results: dict[str, Any]) ->
             second = _execute_again(context, again, question)
             reexecuted += 1
         else:
-            second = recompute(question, again)
+            second = dict(recompute(cast(Any, question), again))
             recomputed += 1
         differences += [f"{question['text']}: {d}" for d in compare(results[question["id"]], second)]
     return recomputed, reexecuted, differences
@@ -73,7 +67,7 @@ def _execute_again(context: Context, again: dict[str, Any], question: dict[str, 
     tables: list[TableFile] = []
     for number, (sheet, table) in enumerate(again.items()):
         path = context.scratch / f"again-{number}.parquet"
-        table.write_parquet(path)
+        if not path.exists():
+            table.write_parquet(path)
         tables.append(TableFile(sheet=sheet, path=path))
-    found = context.queries().run(tables, question["sql"])
-    return {"columns": [{"name": c.name, "type": c.type} for c in found.columns], "rows": found.rows}
+    return reexecute(context.queries(), question["sql"], tables)

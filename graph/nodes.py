@@ -20,7 +20,7 @@ from graph.errors import ActionFailed, OutcomeUnknown
 from graph.prompts import plan_messages, read_draft, read_plan, write_messages
 from graph.state import Draft, State, Update
 from onward_ledger.action import Action, Status
-from tools.compose import data_notes
+from tools.compose import data_notes, key_figures
 from tools.draft import check_draft
 from tools.report import render
 
@@ -99,7 +99,7 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
     """The files of a new draft."""
     profile = workspace.get_json(context, state["profile"])
     results = workspace.results(context, state)
-    plan = {**state["plan"], "unanswered": state["unanswered"]}
+    plan: dict[str, Any] = {**state["plan"], "unanswered": state["unanswered"]}
     remarks = state["remarks"]
     problems = state["verification"]["problems"] if state["failures"] and "verification" in state else []
     context.recorder.progress(step, "Writing the report")
@@ -111,7 +111,8 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
     )
     document |= {
         "language_model": state["plan"]["language_model"],
-        "data_notes": data_notes(profile),
+        "key_figures": key_figures(plan, profile, results),
+        "data_notes": data_notes(profile, plan["questions"]),
         "unanswered": state["unanswered"],
         "remarks": remarks,
     }
