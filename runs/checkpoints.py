@@ -1,0 +1,238 @@
+"""The checkpointer of one drive, behind the fence.
+
+LangGraph's own savers, unchanged, on connections that say under which epoch they write. What is added: every call first
+asks whether the lease is still held, and the tables carry the trigger that refuses an older epoch.
+
+* Postgres: a pool that belongs to the drive, with `onward.fence` and the search_path as start-up options (they survive
+  a reconnection; `SET` would leak). The pool gives reconnection, not parallelism: a saver holds one lock.
+* SQLite: a connection on which `onward_fence()` is registered; one that lacks it cannot write at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+# The serializer would otherwise import and call whatever a checkpoint row names (CVE-2026-28277). Read at import.
+os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base import CheckpointTuple as Saved
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from psycopg import Connection
+from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool
+
+from onward_ledger.database.postgres import PostgresTransaction, connection_string
+from onward_ledger.database.sqlite import SqliteTransaction, connect
+from runs.errors import ServiceUnreachable
+from runs.store import JSON_COLUMNS, POSTGRES_ENGINE, SQLITE_ENGINE, PostgresStore, SqliteStore, Store, driver_name
+
+_SETUP_PATIENCE_SECONDS = 60.0
+_SETUP_POLL_SECONDS = 0.05
+
+Check = Callable[[], None]
+Saver = BaseCheckpointSaver[Any]
+Pool = ConnectionPool[Connection[dict[str, Any]]]
+
+
+def serializer() -> JsonPlusSerializer:
+    """A serializer that revives nothing but LangGraph's own types, whatever the environment said at import."""
+    return JsonPlusSerializer(allowed_msgpack_modules=None, allowed_json_modules=None)
+
+
+class _Guard:
+    """Before every call that reads the head or writes: is the lease still held?"""
+
+    check: Check
+
+    def get_tuple(self, config: RunnableConfig) -> Saved | None:
+        """See BaseCheckpointSaver."""
+        self.check()
+        return super().get_tuple(config)  # pyright: ignore[reportAttributeAccessIssue] - mixed into a saver
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See BaseCheckpointSaver."""
+        self.check()
+        return super().put(config, checkpoint, metadata, new_versions)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """See BaseCheckpointSaver."""
+        self.check()
+        super().put_writes(config, writes, task_id, task_path)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class FencedPostgresSaver(_Guard, PostgresSaver):
+    """PostgresSaver that asks for the lease first."""
+
+    def __init__(self, pool: Pool, check: Check) -> None:
+        super().__init__(pool, serde=serializer())
+        self.check = check
+
+
+class FencedSqliteSaver(_Guard, SqliteSaver):
+    """SqliteSaver that asks for the lease first, and whose failed calls leave nothing behind."""
+
+    def __init__(self, connection: sqlite3.Connection, check: Check) -> None:
+        super().__init__(connection, serde=serializer())
+        self.check = check
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
+        """All or nothing: the saver commits also after an error, and half of a task's writes look like all of them."""
+        with super().cursor(transaction=False) as cursor:
+            try:
+                yield cursor
+            except BaseException:
+                self.conn.rollback()
+                raise
+            if transaction:
+                self.conn.commit()
+
+
+def set_up(store: Store) -> None:
+    """Bring our schema and the checkpointer's tables to this version, every one of them behind the fence.
+
+    Safe in many processes at once; touches nothing where all is in place.
+    """
+    with closing(store.database()) as database:
+        database.migrate()
+    if isinstance(store, PostgresStore):
+        _set_up_postgres(store)
+    else:
+        assert isinstance(store, SqliteStore)
+        _set_up_sqlite(store)
+
+
+@contextmanager
+def open_saver(store: Store, run_id: str, epoch: int, holder_id: int, check: Check) -> Generator[Saver]:
+    """The checkpointer of one drive. Raises ServiceUnreachable where its fence does not reach the database."""
+    if isinstance(store, PostgresStore):
+        with _postgres_pool(store, run_id, epoch, holder_id) as pool:
+            _assert_fence_arrived(pool, store, fence(run_id, epoch))
+            yield FencedPostgresSaver(pool, check)
+    else:
+        assert isinstance(store, SqliteStore)
+        with closing(fenced_sqlite(store, fence(run_id, epoch))) as connection:
+            yield FencedSqliteSaver(connection, check)
+
+
+def fence(run_id: str, epoch: int) -> str:
+    """What a connection says it writes for."""
+    return f"{run_id}:{epoch}"
+
+
+# --- Postgres -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _postgres_pool(store: PostgresStore, run_id: str, epoch: int, holder_id: int) -> Generator[Pool]:
+    options = {"search_path": store.schema, "onward.fence": fence(run_id, epoch)}
+    pool = Pool(
+        connection_string(store.dsn, driver_name(run_id, holder_id), options),
+        min_size=0,
+        max_size=2,
+        open=False,
+        timeout=10,
+        kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": dict_row},
+        check=Pool.check_connection,
+        name=f"checkpoints of {run_id}",
+    )
+    with pool:
+        yield pool
+
+
+def _assert_fence_arrived(pool: Pool, store: PostgresStore, expected: str) -> None:
+    """A transaction pooler drops start-up options, and gives each transaction another server connection."""
+    with pool.connection() as first, pool.connection() as second:
+        # Without autocommit every checkpoint would be lost silently.
+        assert first.autocommit and second.autocommit, "checkpoints need autocommit"
+        engine = PostgresTransaction(first, POSTGRES_ENGINE)
+        pids = [engine.one("backend_pid")]
+        with second.transaction():
+            PostgresTransaction(second, POSTGRES_ENGINE).one("backend_pid")  # takes what a pooler would give to `first`
+            pids.append(engine.one("backend_pid"))
+        found = engine.one("my_fence")
+    if pids[0] != pids[1] or found != {"fence": expected, "schema": store.schema}:
+        raise ServiceUnreachable(
+            "The database is behind a connection pooler that does not keep sessions, so the fence against late writers "
+            "cannot hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
+        )
+
+
+def _set_up_postgres(store: PostgresStore) -> None:
+    conninfo = connection_string(store.dsn, "onward set-up", {"search_path": store.schema})
+    with Connection[dict[str, Any]].connect(
+        conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row
+    ) as connection:
+        engine = PostgresTransaction(connection, POSTGRES_ENGINE)
+        if _postgres_is_ready(engine):
+            return
+        _wait_for_setup_lock(engine)
+        try:
+            if not _postgres_is_ready(engine):
+                PostgresSaver(connection).setup()
+                engine.run("install_fence")
+        finally:
+            engine.one("release_setup_lock")
+
+
+def _postgres_is_ready(engine: PostgresTransaction) -> bool:
+    tables = engine.one("has_checkpoints")
+    if tables is None or not tables["found"]:
+        return False
+    version = engine.one("checkpoint_version")
+    newest = len(PostgresSaver.MIGRATIONS) - 1
+    return version is not None and version["version"] == newest and not engine.all("unfenced_tables")
+
+
+def _wait_for_setup_lock(engine: PostgresTransaction) -> None:
+    deadline = time.monotonic() + _SETUP_PATIENCE_SECONDS
+    while True:
+        row = engine.one("try_setup_lock")
+        if row is not None and row["locked"]:
+            return
+        if time.monotonic() > deadline:
+            raise ServiceUnreachable("Another process has been setting up the database for a minute. Try again.")
+        time.sleep(_SETUP_POLL_SECONDS)
+
+
+# --- SQLite ---------------------------------------------------------------------------------------------------------
+
+
+def fenced_sqlite(store: SqliteStore, holds: str | None) -> sqlite3.Connection:
+    """A connection for checkpoints that says what it writes for.
+
+    Not in autocommit mode: the writes of a task are several rows, and half of them would pass for all of them.
+    """
+    connection = connect(store.path, {"onward_fence": lambda: holds})
+    connection.isolation_level = "IMMEDIATE"
+    return connection
+
+
+def _set_up_sqlite(store: SqliteStore) -> None:
+    with closing(fenced_sqlite(store, None)) as connection:
+        engine = SqliteTransaction(connection, SQLITE_ENGINE, JSON_COLUMNS)
+        SqliteSaver(connection).setup()
+        if engine.all("unfenced_tables"):
+            connection.execute("begin immediate")
+            for name in sorted(SQLITE_ENGINE):
+                if name.startswith("fence_"):
+                    engine.run(name)
+            connection.commit()
+        assert not engine.all("unfenced_tables"), "a table with a thread_id has no fence"

@@ -1,0 +1,313 @@
+"""Driving a run: from a row that says where it stands to a row that says how this driver left it.
+
+    1  look before touching     ended? other store? version served here? clock?
+    2  claim                    epoch + 1, lease, event; announce the epoch to the ledger
+    3  settle                   what an older epoch left in flight or unknown is verified, never assumed
+    4  continue by one rule     runs.next_move
+    5  run                      durability "sync", one task at a time; a lost lease stops everything
+    6  end                      succeeded, waiting_human, queued with back-off, or failed; the lease is released
+
+One operating-system process per driven run: `runs.driver` calls this.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.graph.state import CompiledStateGraph, StateGraph
+from langgraph.types import Command
+
+from graph.context import Context, LeaseLost
+from graph.errors import OutcomeUnknown
+from onward_ledger.action import Action
+from onward_ledger.action import Status as ActionStatus
+from onward_ledger.database import Database
+from onward_ledger.errors import InProgress, NotFound, StaleEpoch
+from onward_ledger.values import Fence
+from runs import lease, registry
+from runs.checkpoints import open_saver
+from runs.clock import check_clock, follow_head
+from runs.drain import Drain
+from runs.endings import Cancelled, Drained, Ending, Failed, Outcome, describe, end_drive
+from runs.errors import OtherStore, OtherVersion
+from runs.failures import meaning
+from runs.heartbeat import Heartbeat
+from runs.holder import Holder, host_name
+from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait, next_move, read_position
+from runs.recorder import DriveRecorder
+from runs.registry import Run, Status
+from runs.store import Store, driver_name
+from runs.wake import UNKNOWN_OUTCOME, Ledger, decision_of, is_answered
+
+Graph = CompiledStateGraph[Any, Context, Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
+    """One workflow version: how to build its graph, how many super-steps one invocation may take, and its input."""
+
+    build: Callable[[], StateGraph[Any, Any, Any, Any]]
+    recursion_limit: int = 100
+
+    def initial(self, run: Run) -> dict[str, Any]:
+        """The state that a run starts with."""
+        return {"input": run.input, "asks": run.asks}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seat:
+    """What the context of one drive is made from."""
+
+    run: Run
+    epoch: int
+    recorder: DriveRecorder
+    scratch: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a drive works with. `workflow` raises KeyError for a version that is not served here."""
+
+    store: Store
+    ledger: Ledger
+    ledger_id: str
+    objects_url: str
+    workflow: Callable[[str], Workflow]
+    make_context: Callable[[Seat], AbstractContextManager[Context]]
+    scratch: Path
+    lease_seconds: float
+    drain: Drain
+
+
+def drive(run_id: str, parts: Parts) -> Outcome:
+    """Drive a run as far as it goes; how this driver left it.
+
+    Raises the errors of looking and claiming (RunNotFound, RunFinished, WaitingForPerson, DrivenElsewhere, OtherStore,
+    OtherVersion, ClockSkew), and `onward_ledger.database.Unreachable` when the database is lost: the run is then
+    resumable as it is.
+    """
+    with ExitStack() as stack:
+        holder = stack.enter_context(closing(parts.store.open_holder("driver")))
+        database = stack.enter_context(closing(parts.store.database(driver_name(run_id, holder.holder_id))))
+        workflow = _look(registry.get(database, run_id), parts)
+        check_clock(database)
+        claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds)
+        return _Drive(parts, workflow, holder, database, claim).go()
+
+
+def _look(run: Run, parts: Parts) -> Workflow:
+    here = (parts.store.kind, parts.objects_url, parts.ledger_id)
+    there = (run.store, run.objects, run.ledger)
+    if here != there:
+        raise OtherStore(
+            f"The run {run.run_id} was made with store {there[0]}, objects {there[1]} and ledger {there[2]}; this "
+            f"installation uses {here[0]}, {here[1]} and {here[2]}. Resume it with the settings it was made with."
+        )
+    try:
+        return parts.workflow(run.workflow_version)
+    except KeyError:
+        raise OtherVersion(
+            f"The run {run.run_id} was made with workflow version {run.workflow_version}, which this software does not "
+            "serve. Resume it with a version of the software that does."
+        ) from None
+
+
+class _Drive:
+    """One claimed run under one epoch, from the claim to the release."""
+
+    def __init__(
+        self, parts: Parts, workflow: Workflow, holder: Holder, database: Database, claim: lease.Claim
+    ) -> None:
+        self._parts = parts
+        self._workflow = workflow
+        self._holder = holder
+        self._database = database
+        self._run = claim.run
+        self._token = uuid.uuid4().hex[:8]
+        self._begin_epoch(claim.epoch)
+
+    def _begin_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._heartbeat = Heartbeat(self._holder, self._run.run_id, epoch, self._parts.lease_seconds)
+        self._recorder = DriveRecorder(self._database, self._run, epoch, self._heartbeat)
+        self._heartbeat.start()
+
+    def go(self) -> Outcome:
+        """Steps 2 to 6 behind the claim."""
+        try:
+            ending = self._to_the_end()
+            outcome = end_drive(self._database, self._run.run_id, self._epoch, self._heartbeat, ending)
+        except LeaseLost as lost:
+            return Outcome.lost(str(lost))
+        finally:
+            self._heartbeat.stop()
+        return self._look_again(ending, outcome)
+
+    def _to_the_end(self) -> Ending:
+        try:
+            fence = self._announce()
+            if fence.closed_at is not None:
+                return Cancelled(fence.closed_reason or "cancelled")
+            open_question = self._settle(fence)
+            return open_question or self._in_graph()
+        except Exception as error:
+            if meaning(error) == "fenced":
+                raise LeaseLost(f"The run {self._run.run_id} has a newer driver than epoch {self._epoch}.") from error
+            self._recorder.record("error", describe(error))
+            return _ending_of(error)
+
+    def _announce(self) -> Fence:
+        """Tell the ledger which epoch drives. One that is ahead means that our database was restored: go beyond it."""
+        holder = f"{host_name()} pid {os.getpid()} {self._token}"
+        while True:
+            try:
+                return self._parts.ledger.fence(self._run.run_id, self._epoch, holder=holder)
+            except StaleEpoch as error:
+                to = max(error.fence_epoch or 0, self._epoch) + 1
+                self._heartbeat.stop()
+                if not lease.raise_epoch(self._database, self._run, self._epoch, to, self._holder):
+                    raise
+                self._begin_epoch(to)
+
+    def _settle(self, fence: Fence) -> Wait | None:
+        """Verify what is in flight or unknown. What only a person can settle ends the drive before it begins."""
+        unknown: list[str] = []
+        for left in fence.unsettled:
+            self._heartbeat.check()
+            now = self._reconciled(left)
+            data = {"action_id": now.action_id, "kind": now.kind, "before": str(left.status), "status": str(now.status)}
+            self._recorder.record("settled", data, step=now.step)
+            if now.status is ActionStatus.UNKNOWN:
+                unknown.append(now.action_id)
+        return Wait(tuple(unknown), UNKNOWN_OUTCOME) if unknown else None
+
+    def _reconciled(self, left: Action) -> Action:
+        """In flight and younger than its deadline: somebody performs it now; whoever needs it waits for it."""
+        try:
+            return self._parts.ledger.reconcile(left.action_id)
+        except InProgress:
+            return left
+
+    def _in_graph(self) -> Ending:
+        run, check = self._run, self._heartbeat.check
+        seat = Seat(run=run, epoch=self._epoch, recorder=self._recorder, scratch=self._parts.scratch)
+        with (
+            open_saver(self._parts.store, run.run_id, self._epoch, self._holder.holder_id, check) as saver,
+            _scratch(seat) as scratch,
+            self._parts.make_context(replace(seat, scratch=scratch)) as context,
+        ):
+            graph = cast(Graph, self._workflow.build().compile(checkpointer=saver))
+            self._recorder.check()
+            self._follow_head(graph)
+            return self._run_graph(graph, context)
+
+    def _follow_head(self, graph: Graph) -> None:
+        snapshot = graph.get_state(self._config)
+        if snapshot.created_at is not None:
+            follow_head((snapshot.config.get("configurable") or {})["checkpoint_id"], self._database.now())
+
+    @property
+    def _config(self) -> RunnableConfig:
+        return {
+            "configurable": {"thread_id": self._run.run_id},
+            # One worker thread: the writes of a task commit before the checkpoint that follows them.
+            "max_concurrency": 1,
+            "recursion_limit": self._workflow.recursion_limit,
+        }
+
+    def _run_graph(self, graph: Graph, context: Context) -> Ending:
+        """Steps 4 and 5, again after each invocation until nothing is left to invoke."""
+        before: tuple[Move, object] | None = None
+        while True:
+            self._heartbeat.check()
+            move, head = self._where(graph)
+            if not isinstance(move, Start | Continue | Resume):
+                return move
+            if (move, head) == before:
+                return Broken("an invocation ended and nothing had changed", {"checkpoint_id": head, "move": str(move)})
+            before = (move, head)
+            self._recorder.record("continued", {"move": type(move).__name__.lower(), "checkpoint_id": head})
+            try:
+                self._invoke(graph, context, move)
+            except GraphDrained:
+                now, _ = self._where(graph)
+                return now if isinstance(now, Finish | Wait | Broken) else Drained()
+            except Exception as error:
+                if not self._ended_all_the_same(graph, error):
+                    raise
+
+    def _ended_all_the_same(self, graph: Graph, error: Exception) -> bool:
+        """After an error the state decides, not the error: a connection lost behind the last commit loses nothing."""
+        if meaning(error) == "fenced":
+            return False
+        move, _ = self._where(graph)
+        if isinstance(move, Finish):
+            self._recorder.record("error", describe(error) | {"after_the_end": True})
+            return True
+        return False
+
+    def _invoke(self, graph: Graph, context: Context, move: Start | Continue | Resume) -> None:
+        given: Any = None
+        if isinstance(move, Start):
+            given = self._workflow.initial(self._run)
+        elif isinstance(move, Resume):
+            given = Command(resume=dict(move.answers))
+        graph.invoke(given, self._config, context=context, durability="sync", control=self._parts.drain.control())
+
+    def _where(self, graph: Graph) -> tuple[Move, object]:
+        position = read_position(graph.get_state(self._config))
+        now = self._database.now()
+        asked = {question.action_id for question in position.questions if question.action_id}
+        found = {action_id: decision_of(self._parts.ledger, action_id, now) for action_id in asked}
+        decisions = {action_id: decision for action_id, decision in found.items() if decision is not None}
+        return next_move(position, decisions, self._receipts(position.delivered_by)), position.evidence["checkpoint_id"]
+
+    def _receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
+        """The delivery's receipt as the ledger records it; the state's own copy proves nothing."""
+        if action_id is None:
+            return {}
+        try:
+            action = self._parts.ledger.action(action_id)
+        except NotFound:
+            return {}
+        if action.run_id != self._run.run_id or action.status is not ActionStatus.SUCCEEDED or action.receipt is None:
+            return {}
+        return {action_id: action.receipt}
+
+    def _look_again(self, ending: Ending, outcome: Outcome) -> Outcome:
+        """No lost wake-up: whoever decided between our last look and our commit saw no waiting run to wake."""
+        if not isinstance(ending, Wait) or outcome.status is not Status.WAITING_HUMAN:
+            return outcome
+        if not is_answered(self._parts.ledger, ending.reason, ending.action_ids, self._database.now()):
+            return outcome
+        registry.queue_decided(self._database, self._run.run_id)
+        return Outcome.decided()
+
+
+def _ending_of(error: Exception) -> Ending:
+    if isinstance(error, OutcomeUnknown):
+        return Wait((error.action.action_id,), UNKNOWN_OUTCOME)
+    return Failed(error)
+
+
+@contextmanager
+def _scratch(seat: Seat) -> Generator[Path]:
+    """A folder for this drive's temporary files; those of the run's older epochs are removed first."""
+    seat.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for stale in seat.scratch.glob(f"{seat.run.run_id}-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    mine = seat.scratch / f"{seat.run.run_id}-{seat.epoch}-{os.getpid()}"
+    mine.mkdir(mode=0o700)
+    try:
+        yield mine
+    finally:
+        shutil.rmtree(mine, ignore_errors=True)

@@ -1,0 +1,204 @@
+"""The holder: one driving process, and the proof that it lives.
+
+On Postgres the proof is a session advisory lock on the connection that also sends heartbeats: it ends with the session,
+and the session ends with the process, however that ends. On SQLite it is a lock on a file of the holder's own; the
+operating system ends it with the process (a POSIX record lock: a forked child does not inherit it).
+
+Both say so at once. They only give speed: what a process may still write is decided by the epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, LiteralString, Protocol
+
+import fasteners
+import psutil
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from onward_ledger.database import PostgresDatabase, SqliteDatabase, Unreachable
+from onward_ledger.database.postgres import PostgresTransaction
+
+# How long a holder that lost its connection tries to take its key back from its own dying session.
+RETAKE_SECONDS = 5.0
+_RETRY_SECONDS = 0.05
+
+# A hung network must not hold a heartbeat longer than this.
+_NETWORK_TIMEOUT_MS = 5000
+
+
+class Holder(Protocol):
+    """This process as one that drives."""
+
+    holder_id: int
+
+    def renew(self, run_id: str, epoch: int) -> bool:
+        """One heartbeat: extend the lease. False when the epoch has moved; Unreachable when nothing is known."""
+        ...
+
+    def close(self) -> None:
+        """Give the key back."""
+        ...
+
+
+@cache
+def host_name() -> str:
+    """The name of this machine, as drivers record it."""
+    return socket.gethostname()
+
+
+def process_started(pid: int) -> float | None:
+    """When a living process of this machine started, in seconds since 1970; None when there is none."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return None
+
+
+def is_that_process(pid: int, started: float) -> bool:
+    """Whether the process that had this pid then is the one that has it now. psutil rounds, so: within a second."""
+    now = process_started(pid)
+    return now is not None and abs(now - started) < 1.0
+
+
+def kill_process(pid: int | None, started: float | None) -> None:
+    """End a process for good, if it is still the one that is meant."""
+    if pid is not None and started is not None and pid != os.getpid() and is_that_process(pid, started):
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(pid).kill()
+
+
+def _self_description(kind: str) -> dict[str, Any]:
+    started = process_started(os.getpid())
+    assert started is not None
+    return {"kind": kind, "host": host_name(), "pid": os.getpid(), "process_started": started}
+
+
+class PostgresHolder:
+    """See Holder. Its connection is direct and its own: it holds the lock and sends the heartbeats."""
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        kind: str,
+        statements: Mapping[str, LiteralString],
+        engine: Mapping[str, LiteralString],
+    ) -> None:
+        self._statements = statements
+        self._engine = engine
+        self._conninfo = database.conninfo
+        with database.transaction() as tx:
+            row = tx.one("insert_holder", **_self_description(kind))
+        assert row is not None
+        self.holder_id: int = row["holder_id"]
+        self._connection = self._connect()
+
+    def renew(self, run_id: str, epoch: int) -> bool:
+        """See Holder.renew. After a lost connection the key is taken again first."""
+        try:
+            if self._connection.closed:
+                self._connection = self._connect()
+            tx = PostgresTransaction(self._connection, self._statements)
+            return tx.run("renew_lease", run_id=run_id, epoch=epoch, holder_id=self.holder_id) == 1
+        except psycopg.OperationalError as error:
+            self._connection.close()
+            raise Unreachable(f"The heartbeat did not reach Postgres: {error}") from error
+
+    def close(self) -> None:
+        """See Holder.close."""
+        self._connection.close()
+
+    def session(self) -> PostgresTransaction:
+        """The engine's statements on the holder's own connection, for checks at start."""
+        return PostgresTransaction(self._connection, self._engine)
+
+    def _connect(self) -> psycopg.Connection[dict[str, Any]]:
+        connection = psycopg.Connection[dict[str, Any]].connect(
+            make_conninfo(self._conninfo, tcp_user_timeout=_NETWORK_TIMEOUT_MS),
+            autocommit=True,
+            row_factory=dict_row,
+            prepare_threshold=None,
+        )
+        try:
+            self._take_key(PostgresTransaction(connection, self._engine))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _take_key(self, tx: PostgresTransaction) -> None:
+        deadline = time.monotonic() + RETAKE_SECONDS
+        while True:
+            row = tx.one("try_holder_key", holder_id=self.holder_id)
+            assert row is not None
+            if row["locked"]:
+                return
+            if time.monotonic() > deadline:
+                raise Unreachable("The key of this driver is held by another session, so its life cannot be shown.")
+            tx.all("terminate_old_session", holder_id=self.holder_id)
+            time.sleep(_RETRY_SECONDS)
+
+
+# Lock files held by this very process: a POSIX lock says nothing to its owner, and closing any descriptor of the file
+# would drop it, so a process never looks at its own.
+_own_locks: set[Path] = set()
+
+
+class SqliteHolder:
+    """See Holder. Owns the database that it is given."""
+
+    def __init__(self, database: SqliteDatabase, kind: str, locks: Path) -> None:
+        self._database = database
+        locks.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with database.transaction() as tx:
+            row = tx.one("insert_holder", **_self_description(kind))
+        assert row is not None
+        self.holder_id: int = row["holder_id"]
+        self._path = _lock_path(locks, self.holder_id)
+        self._lock = fasteners.InterProcessLock(self._path)
+        locked = self._lock.acquire(blocking=False)
+        assert locked, "the id is new, so nobody else can hold its lock"
+        _own_locks.add(self._path)
+
+    def renew(self, run_id: str, epoch: int) -> bool:
+        """See Holder.renew."""
+        with self._database.transaction() as tx:
+            return tx.run("renew_lease", run_id=run_id, epoch=epoch, holder_id=self.holder_id) == 1
+
+    def close(self) -> None:
+        """See Holder.close. The id is never used again, so the file can go."""
+        if self._path in _own_locks:
+            _own_locks.discard(self._path)
+            self._path.unlink(missing_ok=True)
+            self._lock.release()
+        self._database.close()
+
+
+def lock_is_held(locks: Path, holder_id: object) -> bool:
+    """Whether the holder with this id lives, by its lock file. The file of a dead one is removed."""
+    if not isinstance(holder_id, int):
+        return False
+    path = _lock_path(locks, holder_id)
+    if path in _own_locks:
+        return True
+    if not path.exists():
+        return False
+    lock = fasteners.InterProcessLock(path)
+    if not lock.acquire(blocking=False):
+        return True
+    path.unlink(missing_ok=True)
+    lock.release()
+    return False
+
+
+def _lock_path(locks: Path, holder_id: int) -> Path:
+    return locks / f"holder-{holder_id}.lock"

@@ -1,0 +1,130 @@
+"""The recorder of one drive: what the nodes tell about themselves becomes events, and limits are watched.
+
+Every write compares the epoch in SQL. One that is refused means that another driver has taken over.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from graph.context import LeaseLost
+from onward_ledger.action import Action, Status
+from onward_ledger.database import Database, Transaction
+from runs import events
+from runs.errors import LimitReached
+from runs.heartbeat import Heartbeat
+from runs.registry import Run
+
+MICROS = 1_000_000
+
+
+class DriveRecorder:
+    """See graph.context.Recorder. May be used by any thread of the drive."""
+
+    def __init__(self, database: Database, run: Run, epoch: int, heartbeat: Heartbeat) -> None:
+        self._database = database
+        self._run_id = run.run_id
+        self._epoch = epoch
+        self._heartbeat = heartbeat
+        self._budget_micros = run.budget_micros
+        self._spent_micros = run.spent_micros
+        self._deadline_at = run.deadline_at
+        # The database's clock at the claim, carried on by this process's own: no question to it per check.
+        self._deadline = None
+        if run.deadline_at is not None:
+            self._deadline = time.monotonic() + (run.deadline_at - run.now_at).total_seconds()
+
+    def check(self) -> None:
+        """Raise LeaseLost or LimitReached. No I/O."""
+        self._heartbeat.check()
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise LimitReached(f"The deadline of this run has passed ({self._deadline_at:%c} UTC).", limit="deadline")
+        if self._budget_micros is not None and self._spent_micros >= self._budget_micros:
+            spent, budget = self._spent_micros / MICROS, self._budget_micros / MICROS
+            raise LimitReached(f"The budget of this run is used up: {spent:.2f} of {budget:.2f} US$.", limit="budget")
+
+    def record(self, kind: str, data: dict[str, Any], *, step: str | None = None) -> None:
+        """Append one event under this epoch."""
+        self._heartbeat.check()
+        with self._database.transaction() as tx:
+            self._append(tx, kind, data, step)
+
+    def step_started(self, step: str) -> int:
+        """See Recorder."""
+        self.check()
+        with self._database.transaction() as tx:
+            tx.one("lock_run", run_id=self._run_id)
+            row = tx.one("attempts_of_step", run_id=self._run_id, step=step)
+            assert row is not None
+            attempt = int(row["attempts"]) + 1
+            self._append(tx, "step_started", {"attempt": attempt}, step)
+        return attempt
+
+    def step_finished(self, step: str) -> None:
+        """See Recorder. The failures before it no longer count."""
+        self._heartbeat.check()
+        with self._database.transaction() as tx:
+            self._append(tx, "step_finished", {}, step)
+            tx.run("note_progress", run_id=self._run_id)
+
+    def progress(self, step: str, text: str, *, done: int | None = None, total: int | None = None) -> None:
+        """See Recorder."""
+        self.record("progress", {"text": text, "done": done, "total": total}, step=step)
+
+    def model_call_started(self, step: str, model: str) -> str:
+        """See Recorder."""
+        self.check()
+        call_id = str(uuid.uuid4())
+        self.record("model_call_started", {"call_id": call_id, "model": model}, step=step)
+        return call_id
+
+    def model_call_finished(
+        self,
+        call_id: str,
+        *,
+        finish_reason: str | None,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        cost_usd: float | None,
+    ) -> None:
+        """See Recorder. The event and the run's sums are one commit."""
+        self._heartbeat.check()
+        data = {
+            "call_id": call_id,
+            "finish_reason": finish_reason,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "cost_usd": cost_usd,
+        }
+        with self._database.transaction() as tx:
+            self._append(tx, "model_call_finished", data, None)
+            row = tx.one(
+                "add_spending",
+                run_id=self._run_id,
+                micros=round((cost_usd or 0) * MICROS),
+                input_tokens=input_tokens or 0,
+                output_tokens=output_tokens or 0,
+            )
+        assert row is not None
+        self._spent_micros = row["spent_micros"]
+
+    def receipt(self, action: Action, *, replayed: bool) -> None:
+        """See Recorder. An action without a receipt yet is recorded as what it is: prepared, failed, unknown."""
+        data = {
+            "action_id": action.action_id,
+            "kind": action.kind,
+            "resource": action.resource,
+            "status": str(action.status),
+            "replayed": replayed,
+            "provider_id": action.provider_id,
+            "digest": action.params.get("digest"),
+        }
+        self.record("receipt" if action.status is Status.SUCCEEDED else "action", data, step=action.step)
+
+    def _append(self, tx: Transaction, kind: str, data: dict[str, Any], step: str | None) -> None:
+        tx.one("lock_run", run_id=self._run_id)
+        if events.append(tx, self._run_id, kind, data, step=step, epoch=self._epoch) is None:
+            self._heartbeat.lose("another driver has taken over")
+            raise LeaseLost(f"The run {self._run_id} is no longer driven under epoch {self._epoch}.")

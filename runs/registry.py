@@ -1,0 +1,303 @@
+"""Runs as rows: making, finding and moving them. The row is the truth.
+
+    queued ─▶ running ─▶ succeeded | failed
+       ▲       │ ↺ take-over (epoch + 1)
+       │       ├──▶ waiting_human ──(decision)──▶ queued
+       └───────┤
+               └──▶ cancel_requested ──(stop confirmed)──▶ cancelled        queued, waiting_human ──▶ cancelled
+
+Every transition compares (status, version), and from a driver the epoch. Lock order everywhere: run row, then lease.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from onward_ledger.database import Database, Row, Transaction
+from onward_ledger.objects import Objects
+from runs import events
+from runs.errors import AmbiguousRun, RunNotFound, StateChanged, UnknownTransition, UsageError
+from tools.files import Files
+
+
+class Status(StrEnum):
+    """Where a run stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING_HUMAN = "waiting_human"
+    CANCEL_REQUESTED = "cancel_requested"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+
+# (from, word, to), in reading order. `claim` keeps the status of a run whose cancelling was asked for.
+TRANSITIONS: tuple[tuple[Status, str, Status], ...] = (
+    (Status.QUEUED, "claim", Status.RUNNING),
+    (Status.RUNNING, "claim", Status.RUNNING),
+    (Status.RUNNING, "succeed", Status.SUCCEEDED),
+    (Status.RUNNING, "fail", Status.FAILED),
+    (Status.RUNNING, "wait", Status.WAITING_HUMAN),
+    (Status.RUNNING, "requeue", Status.QUEUED),
+    (Status.WAITING_HUMAN, "decide", Status.QUEUED),
+    (Status.RUNNING, "request_cancel", Status.CANCEL_REQUESTED),
+    (Status.CANCEL_REQUESTED, "claim", Status.CANCEL_REQUESTED),
+    (Status.CANCEL_REQUESTED, "confirm_cancel", Status.CANCELLED),
+    (Status.CANCEL_REQUESTED, "succeed", Status.SUCCEEDED),  # the effect was claimed before: too late to cancel
+    (Status.CANCEL_REQUESTED, "fail", Status.FAILED),
+    (Status.QUEUED, "cancel", Status.CANCELLED),
+    (Status.WAITING_HUMAN, "cancel", Status.CANCELLED),
+)
+
+
+def target(before: Status, word: str) -> Status:
+    """Where a word leads from a status. An unknown transition is a bug and raises."""
+    for source, name, after in TRANSITIONS:
+        if source is before and name == word:
+            return after
+    raise UnknownTransition(f"There is no transition {word!r} from {before}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run as it stood when it was read, with who drives it (`epoch` … `server_is_young`, null without a lease)."""
+
+    run_id: str
+    kind: str
+    status: Status
+    reason: str | None
+    message: str | None
+    version: int
+    owner: str
+    tenant: str
+    workflow_version: str
+    input_name: str
+    input_key: str
+    input_digest: str
+    input_size: int
+    asks: list[str]
+    model: str | None
+    params: dict[str, Any]
+    deadline_at: datetime | None
+    budget_micros: int | None
+    spent_micros: int
+    input_tokens: int
+    output_tokens: int
+    failures: int
+    wake_at: datetime | None
+    parent: str | None
+    store: str
+    objects: str
+    ledger: str
+    last_seq: int
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    epoch: int | None
+    holder_id: int | None
+    expires_at: datetime | None
+    lease_seconds: float | None
+    host: str | None
+    pid: int | None
+    process_started: float | None
+    driver_kind: str | None
+    holder_alive: bool
+    server_is_young: bool
+    now_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Row) -> Run:
+        """From a row of the statement `run`."""
+        flags = {name: bool(row[name]) for name in ("holder_alive", "server_is_young")}
+        values: dict[str, Any] = {**row, **flags, "status": Status(row["status"])}
+        return cls(**values)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended."""
+        return self.status in FINAL
+
+    @property
+    def driven(self) -> bool:
+        """Whether the status says that somebody drives it (who may be dead: see `driver`)."""
+        return self.status in (Status.RUNNING, Status.CANCEL_REQUESTED)
+
+    @property
+    def driver(self) -> str | None:
+        """None where nobody needs to drive; else "alive", "hanging" (its lease is over) or "gone"."""
+        if not self.driven:
+            return None
+        if self.holder_id is None or not self.holder_alive:
+            return "gone"
+        return "alive" if self.expires_at is not None and self.expires_at > self.now_at else "hanging"
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The reference to the staged input, as the graph's state holds it."""
+        return {
+            "name": self.input_name,
+            "key": self.input_key,
+            "digest": self.input_digest,
+            "size": self.input_size,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Every field, JSON values only; `driver` added."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        shown = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in values.items()}
+        return {**shown, "status": str(self.status), "driver": self.driver}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """What is decided at creation and never changes. Money in millionths of a dollar."""
+
+    owner: str
+    workflow_version: str
+    store: str
+    ledger: str
+    kind: str = "workbook"
+    tenant: str = "default"
+    asks: Sequence[str] = ()
+    model: str | None = None
+    params: dict[str, Any] | None = None
+    deadline_at: datetime | None = None
+    budget_micros: int | None = None
+    parent: str | None = None
+
+
+def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run:
+    """Stage the input file, then write the row: a run whose input is missing never exists.
+
+    A kill in between leaves an object that nobody refers to. Raises UsageError when the file cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"The input {path} cannot be read: {error.strerror}.") from error
+    run_id = str(uuid.uuid4())
+    staged = Files(objects, run_id).put(data)
+    row = {field.name: getattr(new, field.name) for field in fields(new)}
+    with database.transaction() as tx:
+        tx.run(
+            "insert_run",
+            **row
+            | {
+                "run_id": run_id,
+                "asks": list(new.asks),
+                "params": new.params or {},
+                "input_name": path.name,
+                "input_key": staged["key"],
+                "input_digest": staged["digest"],
+                "input_size": staged["size"],
+                "objects": objects.url,
+            },
+        )
+        events.append(tx, run_id, "created", {})
+    return get(database, run_id)
+
+
+def get(database: Database, run_id: str) -> Run:
+    """A run by its full id. Raises RunNotFound."""
+    with database.reading() as tx:
+        row = tx.one("run", run_id=run_id)
+    if row is None:
+        raise RunNotFound(f"There is no run {run_id}. `onward list` shows the runs there are.")
+    return Run.from_row(row)
+
+
+def find(database: Database, typed: str) -> Run:
+    """A run by its full id or by a unique beginning of at least four characters.
+
+    Raises RunNotFound, AmbiguousRun (naming some that fit), or UsageError for what cannot be an id.
+    """
+    prefix = typed.strip().lower()
+    if not re.fullmatch(r"[0-9a-f-]{4,36}", prefix):
+        raise UsageError(
+            f"{typed!r} is not a run id. Give the id, or at least its first four characters; `onward list` shows them."
+        )
+    with database.reading() as tx:
+        found = [row["run_id"] for row in tx.all("run_ids_like", prefix=prefix)]
+    if not found:
+        raise RunNotFound(f"There is no run {typed}. `onward list` shows the runs there are.")
+    if len(found) > 1:
+        raise AmbiguousRun(f"{typed} fits several runs: {', '.join(found)}. Give more of the id.")
+    return get(database, found[0])
+
+
+def list_runs(database: Database, *, status: Status | None = None, limit: int = 50) -> list[Run]:
+    """The newest runs first."""
+    with database.reading() as tx:
+        ids = tx.all("run_ids", status=status, limit=limit)
+        rows = [tx.one("run", run_id=row["run_id"]) for row in ids]
+    return [Run.from_row(row) for row in rows if row is not None]
+
+
+def move(
+    tx: Transaction,
+    run: Run,
+    word: str,
+    *,
+    epoch: int | None = None,
+    reason: str | None = None,
+    message: str | None = None,
+    failures: int = 0,
+    wake_seconds: float | None = None,
+) -> bool:
+    """One transition with its event, by compare-and-set on what `run` says; False when it no longer holds.
+
+    `epoch` is given by drivers: the transition then also fails when another one has taken over. The caller has executed
+    `lock_run` in this transaction.
+    """
+    after = target(run.status, word)
+    moved = tx.run(
+        "move_run",
+        run_id=run.run_id,
+        from_status=str(run.status),
+        to_status=str(after),
+        version=run.version,
+        epoch=epoch,
+        reason=reason,
+        message=message,
+        failures=failures,
+        wake_seconds=wake_seconds,
+    )
+    if moved:
+        data = {"from": str(run.status), "to": str(after), "reason": reason}
+        seq = events.append(tx, run.run_id, "status", data, epoch=epoch)
+        assert seq is not None, "the same transaction has just compared the epoch"
+    return moved == 1
+
+
+def transition(
+    database: Database, run: Run, word: str, *, reason: str | None = None, message: str | None = None
+) -> Run:
+    """A transition by somebody who does not drive: a decision arrived, a run is cancelled. Raises StateChanged."""
+    with database.transaction() as tx:
+        tx.one("lock_run", run_id=run.run_id)
+        moved = move(tx, run, word, reason=reason, message=message)
+    if not moved:
+        now = get(database, run.run_id)
+        raise StateChanged(f"The run {run.run_id} has moved to {now.status} meanwhile. Look at it and try again.")
+    return get(database, run.run_id)
+
+
+def queue_decided(database: Database, run_id: str) -> Run:
+    """waiting_human → queued because somebody decided. Harmless when the run does not wait, or no longer waits."""
+    run = get(database, run_id)
+    if run.status is not Status.WAITING_HUMAN:
+        return run
+    try:
+        return transition(database, run, "decide")
+    except StateChanged:
+        return get(database, run_id)

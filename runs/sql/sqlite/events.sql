@@ -1,0 +1,30 @@
+-- name: next_seq
+-- No row: this epoch is over.
+update runs set last_seq = last_seq + 1, updated_at = onward_now()
+where run_id = :run_id
+  and (:epoch is null
+       or exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch))
+returning last_seq as seq;
+
+-- name: insert_event
+insert into events (run_id, seq, epoch, kind, step, data, created_at)
+values (:run_id, :seq, :epoch, :kind, :step, :data, onward_now());
+
+-- name: events_after
+select run_id, seq, epoch, kind, step, data, created_at from events
+where run_id = :run_id and seq > :after order by seq limit :limit;
+
+-- name: attempts_of_step
+select count(*) as attempts from events where run_id = :run_id and step = :step and kind = 'step_started';
+
+-- name: unmatched_model_calls
+-- Calls that were started and never finished: they count as paid, amount unknown.
+select json_extract(s.data, '$.call_id') as call_id, s.step from events s
+where s.run_id = :run_id and s.kind = 'model_call_started' and not exists (
+    select 1 from events f
+    where f.run_id = s.run_id and f.kind = 'model_call_finished' and json_extract(f.data, '$.call_id') = json_extract(s.data, '$.call_id'))
+order by s.seq;
+
+-- name: last_event
+select run_id, seq, epoch, kind, step, data, created_at from events
+where run_id = :run_id and kind = :kind order by seq desc limit 1;

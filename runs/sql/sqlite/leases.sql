@@ -1,0 +1,27 @@
+-- name: insert_holder
+insert into holders (kind, host, pid, process_started, started_at)
+values (:kind, :host, :pid, :process_started, onward_now())
+returning holder_id;
+
+-- name: lock_lease
+select epoch, holder_id, expires_at <= onward_now() as over from leases where run_id = :run_id;
+
+-- name: take_lease
+-- A new epoch. The caller holds the file and has seen that the old holder may be replaced.
+insert into leases (run_id, epoch, holder_id, seconds, expires_at)
+values (:run_id, :epoch, :holder_id, :seconds, onward_later(onward_now(), :seconds))
+on conflict (run_id) do update set
+    epoch = excluded.epoch, holder_id = excluded.holder_id, seconds = excluded.seconds, expires_at = excluded.expires_at
+where leases.epoch < excluded.epoch;
+
+-- name: renew_lease
+-- No row: the epoch has moved.
+update leases set expires_at = onward_later(onward_now(), seconds)
+where run_id = :run_id and epoch = :epoch and holder_id = :holder_id;
+
+-- name: release_lease
+update leases set holder_id = null, expires_at = onward_now()
+where run_id = :run_id and epoch = :epoch;
+
+-- name: epoch_of
+select epoch from leases where run_id = :run_id;

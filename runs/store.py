@@ -1,0 +1,188 @@
+"""The two stores that runs can live in, behind the same few operations.
+
+A store hands out databases (named statements on runs, events and leases), opens holders, and clears the way for a
+take-over. Which engine it is, only this module and `runs.checkpoints` know.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from onward_ledger.database import Database, DatabaseError, PostgresDatabase, Row, SqliteDatabase, Transaction
+from onward_ledger.database.postgres import PostgresTransaction
+from onward_ledger.database.sqlite import instant_from_text, instant_text
+from onward_ledger.database.statements import load_statements
+from runs.errors import StateChanged
+from runs.holder import Holder, PostgresHolder, SqliteHolder, kill_process, lock_is_held
+from runs.settings import Settings, StoreKind
+
+SCHEMA = "onward"
+SQL = Path(__file__).parent / "sql"
+POSTGRES_ENGINE = load_statements(SQL / "postgres" / "engine")
+SQLITE_ENGINE = load_statements(SQL / "sqlite" / "engine")
+JSON_COLUMNS = frozenset({"asks", "params", "data"})
+
+# A transaction of a rightful take-over that waits longer than this is kept waiting by the old driver's backend.
+BLOCKED_SECONDS = 0.1
+# What it waits for at most: then something else than the old driver holds the row.
+LONGEST_LOCK_WAIT_MS = 5000
+
+
+class Store(Protocol):
+    """Where runs live."""
+
+    kind: StoreKind
+
+    def database(self, application_name: str = "onward") -> Database:
+        """A new database of named statements; the caller closes it."""
+        ...
+
+    def open_holder(self, kind: str) -> Holder:
+        """Register this process as one that drives, and take its key."""
+        ...
+
+    def taking_over(self, database: Database, run: Row) -> AbstractContextManager[Transaction]:
+        """A context manager around one transaction: `with store.taking_over(database, run) as tx`.
+
+        `run` is a row of the statement `run`, whose driver may be replaced: what that driver still holds in the
+        database is taken from it when it keeps the transaction waiting.
+        """
+        ...
+
+
+def driver_name(run_id: str, holder_id: int) -> str:
+    """The application name of a driver's connections: by it a take-over knows whose they are (at most 63 bytes)."""
+    return f"onward {run_id} h{holder_id}"
+
+
+class PostgresStore:
+    """Runs in the schema `onward` of a Postgres database. `clock` overrides the database's clock in tests."""
+
+    kind: StoreKind = "postgres"
+
+    def __init__(self, dsn: str, *, clock: datetime | None = None, schema: str = SCHEMA) -> None:
+        self.dsn = dsn
+        self.schema = schema
+        self._clock = clock
+
+    def database(self, application_name: str = "onward") -> PostgresDatabase:
+        """See Store.database."""
+        return PostgresDatabase(
+            self.dsn,
+            schema=self.schema,
+            folder=SQL / "postgres",
+            application_name=application_name,
+            clock=self._clock,
+            max_connections=4,
+        )
+
+    def open_holder(self, kind: str) -> PostgresHolder:
+        """See Store.open_holder."""
+        with closing(self.database()) as database:
+            return PostgresHolder(database, kind, load_statements(SQL / "postgres"), POSTGRES_ENGINE)
+
+    @contextmanager
+    def taking_over(self, database: Database, run: Row) -> Generator[Transaction]:
+        """See Store.taking_over. Terminates the backends of the old driver that block, and nobody else's."""
+        assert isinstance(database, PostgresDatabase)
+        name = driver_name(run["run_id"], run["holder_id"] or 0)
+        done = threading.Event()
+        with database.connection() as connection, connection.transaction():
+            engine = PostgresTransaction(connection, POSTGRES_ENGINE)
+            engine.all("limit_lock_wait", milliseconds=LONGEST_LOCK_WAIT_MS)
+            pid = connection.info.backend_pid
+            clearer = threading.Thread(target=_clear_the_way, args=(database, pid, name, done), daemon=True)
+            clearer.start()
+            try:
+                yield PostgresTransaction(connection, load_statements(SQL / "postgres"))
+            except psycopg.errors.LockNotAvailable as error:
+                raise StateChanged(
+                    f"Another session keeps the run {run['run_id']} locked in an open transaction. "
+                    "End that transaction (see pg_stat_activity), then try again."
+                ) from error
+            finally:
+                done.set()
+                clearer.join()
+
+
+class SqliteStore:
+    """Runs in one SQLite file, for one machine. `clock` overrides the clock in tests."""
+
+    kind: StoreKind = "sqlite"
+
+    def __init__(self, path: Path, locks: Path, *, clock: datetime | None = None) -> None:
+        self.path = path
+        self.locks = locks
+        self._clock = clock
+
+    def database(self, application_name: str = "onward") -> SqliteDatabase:
+        """See Store.database. The name is for Postgres; a file has no sessions to tell apart."""
+        functions = {
+            "onward_later": _later,
+            "onward_holder_alive": lambda holder_id: lock_is_held(self.locks, holder_id),  # pyright: ignore[reportUnknownLambdaType] - called by SQLite
+        }
+        return SqliteDatabase(
+            self.path,
+            folder=SQL / "sqlite",
+            json_columns=JSON_COLUMNS,
+            functions=functions,
+            clock=self._clock,
+        )
+
+    def open_holder(self, kind: str) -> SqliteHolder:
+        """See Store.open_holder."""
+        return SqliteHolder(self.database(), kind, self.locks)
+
+    @contextmanager
+    def taking_over(self, database: Database, run: Row) -> Generator[Transaction]:
+        """See Store.taking_over.
+
+        A stopped process can hold the file's write lock for ever, and there is no backend to terminate: the old
+        driver's process itself is ended, if it is still that very process.
+        """
+        done = threading.Event()
+
+        def clear_the_way() -> None:
+            if not done.wait(BLOCKED_SECONDS):
+                kill_process(run["pid"], run["process_started"])
+
+        clearer = threading.Thread(target=clear_the_way, daemon=True)
+        clearer.start()
+        try:
+            with database.transaction() as tx:
+                done.set()
+                yield tx
+        finally:
+            done.set()
+            clearer.join()
+
+
+def _clear_the_way(database: PostgresDatabase, pid: int, name: str, done: threading.Event) -> None:
+    while not done.wait(BLOCKED_SECONDS):
+        with suppress(DatabaseError, psycopg.Error), database.connection() as connection:
+            engine = PostgresTransaction(connection, POSTGRES_ENGINE)
+            engine.all("terminate_blockers", pid=pid, application_name=name)
+
+
+def _later(instant: str, seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return instant_text(instant_from_text(instant) + timedelta(seconds=seconds))
+
+
+def open_store(settings: Settings) -> Store:
+    """The store that the settings name; the local Postgres is started where it is needed and no URL is given."""
+    if settings.store == "sqlite":
+        return SqliteStore(settings.sqlite_path, settings.locks)
+    if settings.database_url is not None:
+        return PostgresStore(settings.database_url)
+    from runs import local_postgres
+
+    return PostgresStore(local_postgres.ensure(settings.home))
