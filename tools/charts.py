@@ -87,7 +87,7 @@ def _point(row: Sequence[Scalar], keys: list[int], value: int, formats: list[Col
 
 
 def _without_value(count: int) -> list[str]:
-    return [f"{_groups(count)} without a value not shown."] if count else []
+    return [f"{_groups(count)} not drawn for want of a value."] if count else []
 
 
 def _groups(count: int) -> str:
@@ -100,7 +100,7 @@ def _groups(count: int) -> str:
 def _bars(points: list[Point], label: str, notes: list[str]) -> Chart:
     shown, rest = points[:MOST_BARS], points[MOST_BARS:]
     if rest:
-        notes = [*notes, f"The first {MOST_BARS} are shown; {_groups(len(rest))} more not drawn."]
+        notes = [*notes, f"The first {MOST_BARS} are drawn, {_groups(len(rest))} more are not."]
     names = [" · ".join(point.keys) for point in shown]
     left = round(min(LABEL_WIDTH, max(map(text_width, names))) * CHARACTER) + 14
     right = round(max(text_width(p.shown) for p in shown) * CHARACTER) + 14
@@ -138,10 +138,10 @@ def _write(axes: Axes, text: str, at: tuple[float, float], offset: int, role: st
 def _line(points: list[Point], form: ColumnFormat, label: str, notes: list[str]) -> Chart:
     dated = [p for p in points if p.raw[0] is not None]
     if len(dated) < len(points):
-        notes = [*notes, f"{_groups(len(points) - len(dated))} without a place on the axis not shown."]
+        notes = [*notes, f"{_groups(len(points) - len(dated))} not drawn for want of a place on the axis."]
     names = list(dict.fromkeys(p.keys[1] for p in dated)) if dated and len(dated[0].keys) > 1 else [""]
     if len(names) > SERIES:
-        notes = [*notes, f"The first {SERIES} lines are shown; {len(names) - SERIES:,} more not drawn."]
+        notes = [*notes, f"The first {SERIES} lines are drawn, {len(names) - SERIES:,} more are not."]
     names = names[:SERIES]
     series = [[p for p in dated if p.keys[1:] in ((name,), ())] for name in names]
     drawn = [p for one in series for p in one]

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tools.draft import is_digit, names_of, numbers_in
-from tools.draft_types import Document, Paragraph, Profile, Result, Results, Section
+from tools.draft_types import Document, KeyFigure, Paragraph, Profile, Result, Results, Section
 from tools.question_types import Question
 from tools.sentences import Told, name_of, say, tell
 
 TABLE_ROWS: Final = 24  # two years of months
-MOST_KEY_FIGURES: Final = 5
+MOST_KEY_FIGURES: Final = 4  # one row of the page
 
 _NO_FINDING: Final = "The answers stand in the sections below."
 _FIGURE_ORDER: Final = ("total", "trend", "ranking", "outliers", "missing", "other")
@@ -29,20 +29,39 @@ def compose_offline(plan: Mapping[str, Any], profile: Profile, results: Results)
     a result has no section.
     """
     names = names_of(profile)
-    questions: list[Question] = [q for q in plan["questions"] if q["id"] in results]
-    told = [tell(question, results[question["id"]], profile) for question in questions]
-    sections = [_section(q, t, results[q["id"]], names) for q, t in zip(questions, told, strict=True)]
-    figures = [t for t in sorted(told, key=lambda t: _FIGURE_ORDER.index(t.kind)) if t.figure]
-    findings: list[Paragraph] = [[{"mark": "bullet"}, *t.finding] for t in told if t.finding]
+    told = _told(plan, profile, results)
+    sections = [_section(question, words, results[question["id"]], names) for question, words in told]
+    findings: list[Paragraph] = [[{"mark": "bullet"}, *words.finding] for _, words in told if words.finding]
     return {
         "title": plan["title"],
         "language_model": plan["language_model"],
-        "key_figures": [t.figure for t in figures if t.figure][:MOST_KEY_FIGURES],
+        "key_figures": key_figures(plan, profile, results),
         "summary": findings or [say(_NO_FINDING if sections else "No question could be answered from this file.")],
         "sections": sections,
-        "data_notes": _notes(plan, profile),
+        "data_notes": data_notes(profile, plan["questions"]),
         "unanswered": plan["unanswered"],
     }
+
+
+def key_figures(plan: Mapping[str, Any], profile: Profile, results: Results) -> list[KeyFigure]:
+    """The figures for the top of the page, most general first. Also for a draft whose words a language model wrote."""
+    told = [words for _, words in _told(plan, profile, results)]
+    told.sort(key=lambda words: _FIGURE_ORDER.index(words.kind))
+    return [words.figure for words in told if words.figure][:MOST_KEY_FIGURES]
+
+
+def data_notes(profile: Profile, questions: Sequence[Mapping[str, Any]]) -> list[Paragraph]:
+    """The sheets that were read and of which nothing was asked. (The page lists the profile's own notes by itself.)"""
+    if any("sql" in question for question in questions):  # free SQL may look at any sheet
+        return []
+    asked = {question["sheet"] for question in questions}
+    silent = [sheet["name"] for sheet in profile["sheets"] if sheet["name"] not in asked]
+    return [say("The sheet ", name_of(sheet), " was read, but no question was asked of it.") for sheet in silent]
+
+
+def _told(plan: Mapping[str, Any], profile: Profile, results: Results) -> list[tuple[Question, Told]]:
+    answered: list[Question] = [question for question in plan["questions"] if question["id"] in results]
+    return [(question, tell(question, results[question["id"]], profile)) for question in answered]
 
 
 def _section(question: Question, told: Told, result: Result, names: Sequence[str]) -> Section:
@@ -53,15 +72,6 @@ def _section(question: Question, told: Told, result: Result, names: Sequence[str
         "table": {"result": question["id"], "max_rows": TABLE_ROWS},
         "chart": question["chart"],
     }
-
-
-def _notes(plan: Mapping[str, Any], profile: Profile) -> list[Paragraph]:
-    """The sheets that were read and of which nothing was asked. (The page lists the profile's own notes by itself.)"""
-    asked = {q["sheet"] for q in plan["questions"] if "sheet" in q}
-    if any("sql" in q for q in plan["questions"]):  # free SQL may look at any sheet
-        return []
-    silent = [sheet["name"] for sheet in profile["sheets"] if sheet["name"] not in asked]
-    return [say("The sheet ", name_of(sheet), " was read, but no question was asked of it.") for sheet in silent]
 
 
 def _heading(text: str, names: Sequence[str], sql: str) -> Paragraph:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -41,6 +41,11 @@ def names_of(profile: Profile) -> list[str]:
         found[sheet["name"]] = None
         found.update((column["name"], None) for column in sheet["columns"])
     return list(found)
+
+
+def segments_of(paragraph: object) -> list[Any]:
+    """The segments of what should be a paragraph: a language model may have given something else."""
+    return cast(list[Any], paragraph) if isinstance(paragraph, list) else [paragraph]
 
 
 def find_cell(ref: object, results: Results) -> tuple[ResultColumn, Scalar] | BadReference:
@@ -227,7 +232,7 @@ class _Checker:
 
     def _paragraph(self, where: str, paragraph: Paragraph, heading: set[str] | None = None) -> Iterator[Problem]:
         """Problems of one paragraph. `heading` holds the numbers that a heading may show; null elsewhere."""
-        for segment in paragraph:
+        for segment in segments_of(paragraph):
             match segment:
                 case {"text": str(text)}:
                     yield from self._text(where, text, heading or set())

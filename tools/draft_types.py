@@ -1,6 +1,6 @@
 """The draft: a report as JSON values, in which every number is a reference to a cell of a result.
 
-    document    title, planner, language_model, key_figures, summary, sections, data_notes, unanswered
+    document    title, language_model, key_figures, summary, sections, data_notes, unanswered, remarks
     section     question_id, heading, prose, table, chart
     paragraph   a list of segments; one that starts with {"mark": "bullet"} is an item of a list
     segment     {"text": …}                    words, without any digit
@@ -97,12 +97,12 @@ class Document(TypedDict):
 
     title: str
     language_model: str | None
-    planner: NotRequired[str]
     key_figures: NotRequired[list[KeyFigure]]
     summary: list[Paragraph]
     sections: list[Section]
     data_notes: list[Paragraph]
     unanswered: list[Unanswered]
+    remarks: NotRequired[list[str]]  # what reviewers asked to change, in their own words
 
 
 class ResultColumn(TypedDict):

@@ -75,6 +75,11 @@ def one_line(text: str) -> str:
     return "".join(_visible(char) for char in " ".join(text.split()))
 
 
+def readable(text: str) -> str:
+    """The text with its lines, and with everything else that `one_line` replaces replaced."""
+    return "\n".join("".join(map(_visible, line.expandtabs(4))) for line in text.splitlines())
+
+
 def _visible(char: str) -> str:
     if unicodedata.category(char) in {"Cc", "Cs"} or char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
         return "\ufffd"
@@ -124,13 +129,11 @@ def as_number(value: Scalar) -> Number | None:
 
 
 def _decimals(numbers: Sequence[Number]) -> int:
-    """Decimals that a column needs: none for whole numbers, two for most, more when all are small."""
-    fractions = [abs(n) for n in numbers if not isinstance(n, int) and n % 1 != 0]
-    if not fractions:
+    """Decimals of a column: none for whole numbers, two for most, more when all are small."""
+    if all(isinstance(n, int) or n % 1 == 0 for n in numbers):
         return 0
     largest = max(abs(n) for n in numbers)
-    most = 2 if largest >= 1 else min(8, 2 - math.floor(math.log10(largest)))
-    return next((d for d in range(1, most) if all(round(n, d) == n for n in fractions)), most)
+    return 2 if largest >= 1 else min(8, 2 - math.floor(math.log10(largest)))
 
 
 def number(value: Number | None, decimals: int, separator: str = ",") -> str:

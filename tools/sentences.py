@@ -17,6 +17,8 @@ from tools.question_types import Question, TypedQuestion
 
 LISTED: Final = 5  # items of a list in prose
 
+_FIRST_PART: Final = "The table below shows the first part of the answer."
+
 _MEASURES: Final = {
     "sum": "total ",
     "mean": "average ",
@@ -151,7 +153,7 @@ class Answer:
             else say(ref_to(self.result, row, i))
             for i, key in enumerate(keys)
         ]
-        return [segment for i, part in enumerate(parts) for segment in (*(say(", ") if i else []), *part)]
+        return [segment for i, part in enumerate(parts) for segment in (*(say(" / ") if i else []), *part)]
 
     def cell(self, row: int, column: int) -> Scalar:
         """One value."""
@@ -189,47 +191,48 @@ def _capital(words: Paragraph) -> Paragraph:
 
 
 def _trend(answer: Answer) -> Told:
-    key = answer.question["group"][0]
-    at = {"value": "at ", "day": "on "}.get(key["by"], "in ")
-    unit = {"value": "value", "day": "day"}.get(key["by"], key["by"])
-    if answer.result["columns"][0]["type"] in {"date", "datetime"}:
-        at, unit = "on ", "day"
     dated = [row for row in answer.ranked if answer.cell(row, 0) is not None]
     if not dated:
         return _ranking(answer)
+    at, unit = _preposition(answer)
     top, bottom = dated[0], dated[-1]
-    highest = say(f"{answer.word('desc')} ", at, *answer.key(top), ", at ", answer.value(top))
+    highest = say(f"{answer.word('desc')} {at}", *answer.key(top), ", at ", answer.value(top))
+    lowest = say(f"{answer.word('asc')} {at}", *answer.key(bottom), ", at ", answer.value(bottom))
+    known, differ = answer.knows("desc"), answer.amount(bottom) != answer.amount(top)
+    ends = [*([highest] if known else []), *([lowest] if answer.knows("asc") and differ else [])]
     told: list[Paragraph] = []
     if not answer.partial and len(dated) > 1:
-        told.append(_first_and_last(answer, dated, at, unit))
-    ends = [*([highest] if answer.knows("desc") else [])]
-    if answer.knows("asc") and answer.amount(bottom) != answer.amount(top):
-        ends.append(say(f"{answer.word('asc')} ", at, *answer.key(bottom), ", at ", answer.value(bottom)))
-    if ends:
-        told.append([*say("The ", *answer.measure, " was "), *join(ends), *say(".")])
+        told.append(_first_to_last(answer, dated))
+    if ends and differ:
+        told.append([*say("The ", *answer.measure, " is "), *join(ends), *say(".")])
     told += _undated(answer) + answer.condition
-    known = answer.knows("desc")
     return Told(
         kind="trend",
-        finding=say("The ", *answer.measure, " was ", *highest, ".") if known else [],
-        prose=told or [say("The table below shows the first part of the answer.")],
-        figure=_top(f"{answer.word('desc').capitalize()} {unit}", answer, top) if known and len(dated) > 1 else None,
+        finding=say("The ", *answer.measure, " is ", *highest, ".") if known else [],
+        prose=told or [say(_FIRST_PART)],
+        figure=_top(say(f"{answer.word('desc').capitalize()} {unit}"), answer, top) if known and differ else None,
     )
 
 
-def _first_and_last(answer: Answer, dated: list[int], at: str, unit: str) -> Paragraph:
+def _preposition(answer: Answer) -> tuple[str, str]:
+    """How to say where on the axis something is, and what one place of the axis is called."""
+    by = answer.question["group"][0]["by"]
+    if by == "day" or answer.result["columns"][0]["type"] in {"date", "datetime"}:
+        return "on ", "day"
+    return ("at ", "value") if by == "value" else ("in ", by)
+
+
+def _first_to_last(answer: Answer, dated: list[int]) -> Paragraph:
     ordered = sorted(dated, key=lambda row: _sortable(answer.cell(row, 0)))
     first, last = ordered[0], ordered[-1]
+    span = say("From ", *answer.key(first), " to ", *answer.key(last), ", the ", *answer.measure)
     before, after = answer.amount(first) or 0, answer.amount(last) or 0
-    change = _change(answer, before, after)
-    start = say(f"The first {unit} is ", *answer.key(first), ", with ", answer.value(first), ". ")
-    end = say(f"The last {unit} is ", *answer.key(last), ", with ", answer.value(last), f": {change} at the start.")
-    return [*start, *end]
-
-
-def _change(answer: Answer, before: Number, after: Number) -> str:
-    more, less = ("later than", "earlier than") if answer.dates else ("more than", "less than")
-    return more if after > before else less if after < before else "the same as"
+    if before == after:
+        return [*span, *say(" is the same at both ends: ", answer.value(last), ".")]
+    change = (
+        (" moved on" if after > before else " moved back") if answer.dates else " rose" if after > before else " fell"
+    )
+    return [*span, *say(f"{change} from ", answer.value(first), " to ", answer.value(last), ".")]
 
 
 def _sortable(key: Scalar) -> tuple[float, str]:
@@ -241,50 +244,43 @@ def _undated(answer: Answer) -> list[Paragraph]:
     return [say("For ", *answer.key(row), " it is ", answer.value(row), ".") for row in rows]
 
 
-def _top(label: str, answer: Answer, row: int) -> KeyFigure:
-    """A figure that names the first of a ranking, with its value below."""
+def _top(label: Paragraph, answer: Answer, row: int) -> KeyFigure:
+    """A figure that names one end of a ranking, with its value below."""
     return {
-        "label": say(label),
+        "label": label,
         "value": ref_to(answer.result, row, 0),
         "note": say(*answer.measure, " ", answer.value(row)),
     }
 
 
 def _ranking(answer: Answer) -> Told:
-    ranked, (top, bottom) = answer.ranked, (answer.ranked[0], answer.ranked[-1])
-    lowest_first = not answer.knows("desc")
-    if lowest_first:
-        ranked, top = ranked[::-1], bottom
-    word = answer.word("asc" if lowest_first else "desc")
-    if lowest_first and not answer.knows("asc"):
-        return Told(kind="other", finding=[], prose=[say("The table below shows the first part of the answer.")])
-    tied = [row for row in ranked if answer.amount(row) == answer.amount(top)]
-    if len(tied) > 1:
-        return _tie(answer, tied, ranked, word)
-    finding = say(f"The {word} ", *answer.measure, " is that of ", *answer.key(top), ": ", answer.value(top), ".")
-    runners = [say(*answer.key(row), " with ", answer.value(row)) for row in ranked[1:3]]
-    prose = say(*_capital(answer.key(top)), f" has the {word} ", *answer.measure, ", ", answer.value(top))
-    prose += say("; next ", "are " if len(runners) > 1 else "is ", *join(runners), ".") if runners else say(".")
-    if len(ranked) > 3 and answer.knows("asc") and not lowest_first:
-        prose += say(f" The {answer.word('asc')} is ", *answer.key(bottom), " with ", answer.value(bottom), ".")
-    return Told(kind="ranking", finding=finding, prose=[prose, *answer.condition], figure=_leader(answer, top, word))
+    """Begins with the highest, unless only the lowest is known."""
+    if not answer.knows("desc") and not answer.knows("asc"):
+        return Told(kind="other", finding=[], prose=[say(_FIRST_PART)])
+    end = "desc" if answer.knows("desc") else "asc"
+    ranked = answer.ranked if end == "desc" else answer.ranked[::-1]
+    tied = [row for row in ranked if answer.amount(row) == answer.amount(ranked[0])]
+    if len(tied) == len(ranked) > 1:
+        finding = say("The ", *answer.measure, " is ", answer.value(tied[0]), " in every group shown.")
+        return Told(kind="ranking", finding=finding, prose=[finding, *answer.condition])
+    by = join([say(name_of(key["column"])) for key in answer.question["group"]])
+    leaders = join([answer.key(row) for row in tied[:LISTED]]) + say(", among others" if len(tied) > LISTED else "")
+    finding = say("By ", *by, ", the ", *answer.measure, f" is {answer.word(end)} for ", *leaders)
+    finding += say(", at ", answer.value(ranked[0]), ".")
+    prose = say("The ", *answer.measure, f" is {answer.word(end)} for ", *leaders, " (", answer.value(ranked[0]), ")")
+    runners = [say(*answer.key(row), " (", answer.value(row), ")") for row in ranked[len(tied) :][:2]]
+    prose += say(", followed by ", *join(runners), ".") if runners else say(".")
+    if end == "desc" and answer.knows("asc") and len(ranked) > len(tied) + 2:
+        prose += say(f" It is {answer.word('asc')} for ", *answer.key(ranked[-1]), " (", answer.value(ranked[-1]), ").")
+    figure = _leader(answer, ranked[0], end) if len(tied) == 1 else None
+    return Told(kind="ranking", finding=finding, prose=[prose, *answer.condition], figure=figure)
 
 
-def _leader(answer: Answer, top: int, word: str) -> KeyFigure | None:
-    if len(answer.question["group"]) != 1 or answer.cell(top, 0) is None or len(answer.ranked) < 2:
+def _leader(answer: Answer, row: int, end: str) -> KeyFigure | None:
+    if len(answer.question["group"]) != 1 or answer.cell(row, 0) is None or len(answer.ranked) < 2:
         return None
-    figure = _top("", answer, top)
-    return {**figure, "label": say(f"{word.capitalize()} ", name_of(answer.question["group"][0]["column"]))}
-
-
-def _tie(answer: Answer, tied: list[int], ranked: list[int], word: str) -> Told:
-    if len(tied) == len(ranked):
-        finding = say("The ", *answer.measure, " is the same in every group shown: ", answer.value(tied[0]), ".")
-    else:
-        names = join([answer.key(row) for row in tied[:LISTED]])
-        more = " and others" if len(tied) > LISTED else ""
-        finding = [*names, *say(f"{more} share the {word} ", *answer.measure, ": ", answer.value(tied[0]), ".")]
-    return Told(kind="ranking", finding=finding, prose=[finding, *answer.condition])
+    group = name_of(answer.question["group"][0]["column"])
+    return _top(say(f"{answer.word(end).capitalize()} by ", group), answer, row)
 
 
 # ---- Missing cells and outliers --------------------------------------------------------------------------------
@@ -324,8 +320,8 @@ def _outliers(question: TypedQuestion, result: Result) -> Told:
     if cells[2] is None:
         none = say("The column ", column, " holds no value.")
         return Told(kind="outliers", finding=[], prose=[none])
-    usual = say("Usual is here the range from ", lower, " to ", upper)
-    usual += say(": the middle half of the values, and one and a half times its width on either side.")
+    usual = say("Values from ", lower, " to ", upper, " count as usual: the middle half of the values, widened on ")
+    usual += say("both sides by one and a half times its span.")
     if not as_number(cells[0]):
         none = say("No value of ", column, " lies outside its usual range.")
         return Told(kind="outliers", finding=none, prose=[none, usual])
