@@ -1,0 +1,293 @@
+"""Reading an .xlsx: typed cells through calamine, which looks at *all* rows before it decides on a column's type.
+
+Its default looks at 1,000 rows and turns what does not fit into nulls. Two more of its habits are undone here with what
+`tools.xlsx_scan` saw: true/false among numbers would become 1 and 0, and error cells and formulas without a stored
+value become nulls that nobody hears of.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any, Final, TypeVar
+
+import fastexcel
+import polars as pl
+
+from tools import layout, text_types
+from tools.errors import InputError
+from tools.input_check import check_cells, check_size
+from tools.sheet import Column, Note, Progress, Sheet, Source, Workbook, plural, quoted, unique_names
+from tools.text_types import Typed
+from tools.xlsx_scan import SheetScan, column_letters, scan
+
+MAX_SHEETS: Final = 200
+EXACT_INTEGERS: Final = 2**53  # doubles beyond it no longer tell neighbours apart
+DAY_ZERO: Final = (date(1899, 12, 30), date(1899, 12, 31))  # what a time without a day is given as
+T = TypeVar("T")
+
+_UNNAMED: Final = re.compile(r"__UNNAMED__(\d+)")
+_FEW_ROWS: Final = 10  # fewer filled rows than this in the preview do not show what rows usually look like
+
+# The reader's library warns of columns without values; we say so ourselves, in a note.
+for _logger in ("fastexcel", "calamine"):
+    logging.getLogger(_logger).addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Rows of one sheet as loaded, without a header.
+
+    `offset` is the place of the first loaded column in the sheet; `unlike` are the places of columns whose cells have
+    types that do not go together, such as dates and lengths of time.
+    """
+
+    frame: pl.DataFrame
+    offset: int
+    hidden: bool
+    unlike: frozenset[int] = frozenset()
+
+    def column(self, position: int) -> pl.Series:
+        """The cells of one column of the sheet."""
+        return self.frame.to_series(position - self.offset)
+
+
+class XlsxReader:
+    """The library's reader, with its errors turned into ours."""
+
+    def __init__(self, content: bytes) -> None:
+        self._reader = _guarded(lambda: fastexcel.read_excel(content))
+        self.names = list(self._reader.sheet_names)
+
+    def load(self, index: int, skip_rows: int, **options: Any) -> Grid:
+        """The rows of a sheet from `skip_rows` on, counted from the top of the sheet."""
+        loaded = _guarded(lambda: self._reader.load_sheet(index, header_row=None, skip_rows=skip_rows, **options))
+        frame = _guarded(loaded.to_polars)
+        columns = loaded.available_columns()
+        offset = columns[0].absolute_index if columns else 0
+        return Grid(frame=frame, offset=offset, hidden=loaded.visible != "visible")
+
+    def load_text(self, index: int, skip_rows: int, **options: Any) -> Grid:
+        """The same rows with every cell as text."""
+        return self.load(index, skip_rows, dtypes="string", **options)
+
+    def load_typed(self, index: int, skip_rows: int, sample_rows: int | None) -> Grid:
+        """The same rows with a type for each column; columns whose cells agree on none are loaded as text."""
+        unlike: dict[str, int] = {}
+        while True:
+            as_text = dict.fromkeys(unlike, "string") or None
+            try:
+                grid = self.load(index, skip_rows, schema_sample_rows=sample_rows, dtypes=as_text)
+            except fastexcel.UnsupportedColumnTypeCombinationError as error:
+                column = _UNNAMED.search(str(error))
+                if column is None or column[0] in unlike:
+                    raise _unreadable(error) from None
+                unlike[column[0]] = int(column[1])
+            else:
+                return replace(grid, unlike=frozenset(grid.offset + place for place in unlike.values()))
+
+
+def read_xlsx(content: bytes, name: str, progress: Progress, sample_rows: int | None = None) -> Workbook:
+    """Read all sheets. `sample_rows` is for the test that shows what looking at a sample would lose."""
+    scans = scan(content, progress)
+    reader = XlsxReader(content)
+    _check_limits(name, reader, scans)
+    names = unique_names([sheet.replace("\0", "\N{SYMBOL FOR NULL}") or "Sheet" for sheet in reader.names])
+    sheets: list[Sheet] = []
+    for index, seen in enumerate(scans):
+        progress(f"reading sheet {quoted(names[index])}", index, len(scans))
+        found = _SheetReader(reader, index, names[index], seen).read(sample_rows) if seen.columns else None
+        if found is not None:
+            sheets.append(found)
+    progress("reading sheets", len(scans), len(scans))
+    if not sheets:
+        raise InputError(f"No sheet of {quoted(name)} holds a table: all are empty. Check that it was saved with data.")
+    empty = [sheet for sheet in names if sheet not in {found.name for found in sheets}]
+    return Workbook(name=name, kind="xlsx", sheets=tuple(sheets), notes=tuple(map(_empty_note, empty)))
+
+
+def only_times(values: pl.Series) -> bool:
+    """Whether a datetime column holds times of day without a day."""
+    return bool(values.drop_nulls().dt.date().is_in(DAY_ZERO).all())
+
+
+class _SheetReader:
+    """Reads one sheet: its layout, then its cells, then the type of each column."""
+
+    def __init__(self, reader: XlsxReader, index: int, name: str, seen: SheetScan) -> None:
+        self._reader, self._index, self._name, self._seen = reader, index, name, seen
+
+    def read(self, sample_rows: int | None) -> Sheet | None:
+        """The sheet, or None when no cell of it holds anything."""
+        preview = self._preview()
+        found = layout.find_layout(preview.frame.rows())
+        if found is None:
+            return None
+        grid = self._reader.load_typed(self._index, found.first_row, sample_rows)
+        rows = ~pl.select(pl.all_horizontal([_blank(series) for series in grid.frame])).to_series()
+        kept = replace(grid, frame=grid.frame.filter(rows))
+        header = preview.frame.row(found.header) if found.header is not None else (None,) * preview.frame.width
+        raw = [None] * grid.offset + list(header)
+        used = [False] * grid.offset + [not _blank(series).all() for series in kept.frame]
+        names, notes = layout.name_columns(raw, used)
+        by_position = dict(zip(layout.kept_positions(raw, used), names, strict=True))
+        typed = self._types(kept, by_position, found.first_row, rows)
+        return Sheet(
+            name=self._name,
+            table=pl.DataFrame([column.values.alias(by_position[p]) for p, column in typed.items()]),
+            columns=tuple(
+                Column(name=by_position[p], type=column.type, position=p, format=column.format)
+                for p, column in typed.items()
+            ),
+            notes=(
+                *self._sheet_notes(preview, found),
+                *notes,
+                *(note for column in typed.values() for note in column.notes),
+                *self._cell_notes(by_position),
+                *layout.total_notes(kept.frame),
+            ),
+            source=Source(index=self._index, first_row=found.first_row),
+        )
+
+    def _preview(self) -> Grid:
+        preview = self._reader.load_text(self._index, 0, n_rows=layout.PREVIEW_ROWS)
+        filled = sum(any(row) for row in preview.frame.rows())
+        if filled < _FEW_ROWS and self._seen.rows > layout.PREVIEW_ROWS:
+            return self._reader.load_text(self._index, 0)  # the table begins far down
+        return preview
+
+    def _types(self, grid: Grid, names: dict[int, str], first_row: int, rows: pl.Series) -> dict[int, Typed]:
+        typed: dict[str, Typed] = {}
+        text: dict[str, pl.Series] = {}
+        spoiled: list[int] = []
+        for position, name in names.items():
+            cells = grid.column(position)
+            if position in grid.unlike or self._is_spoiled(position, cells):
+                spoiled.append(position)
+            elif cells.dtype == pl.String or cells.dtype == pl.Null:
+                text[name] = text_types.clean(cells.cast(pl.String))
+            else:
+                typed[name] = _from_cells(name, cells)
+        if spoiled:
+            again = self._reader.load_text(self._index, first_row)
+            for position in spoiled:
+                values = text_types.clean(again.column(position).filter(rows))
+                typed[names[position]] = text_types.as_text(names[position], values)
+        typed |= {name: _say_converted(name, found) for name, found in text_types.infer_all(text, None).items()}
+        return {position: typed[name] for position, name in names.items()}
+
+    def _is_spoiled(self, position: int, cells: pl.Series) -> bool:
+        """Whether the library made numbers of what are none: true and false, or NaN and infinity."""
+        if not cells.dtype.is_numeric():
+            return False
+        return self._seen.booleans[position] > 0 or not bool(cells.cast(pl.Float64).is_finite().all())
+
+    def _sheet_notes(self, preview: Grid, found: layout.Layout) -> list[Note]:
+        notes: list[Note] = []
+        if preview.hidden:
+            notes.append(Note(kind="hidden sheet", text=f"The sheet {quoted(self._name)} is hidden in the workbook."))
+        notes += layout.title_notes(found)
+        merged = sum(row > found.first_row for row in self._seen.merged_to)
+        if merged:
+            text = f"{plural(merged, 'merged range')} in the data: only the first cell of each holds its value."
+            notes.append(Note(kind="merged cells", text=text, count=merged))
+        return notes
+
+    def _cell_notes(self, names: dict[int, str]) -> list[Note]:
+        """Errors and formulas without a stored value, by column."""
+        notes: list[Note] = []
+        for position, errors in sorted(self._seen.errors.items()):
+            name = names.get(position)
+            found = f"{plural(errors.total(), 'error cell')} in {_called(position, name)}"
+            text = f"{found} ({', '.join(sorted(errors))}): counted as missing."
+            notes.append(Note(kind="error cells", text=text, column=name, count=errors.total()))
+        for position, cells in sorted(self._seen.unvalued.items()):
+            name = names.get(position)
+            found = f"{plural(len(cells), 'formula')} without a stored value in {_called(position, name)}"
+            text = f"{found}, first in {cells[0]}: counted as missing. Save the file once in Excel to store the values."
+            notes.append(Note(kind="formula without value", text=text, column=name, count=len(cells)))
+        return notes
+
+
+def _check_limits(name: str, reader: XlsxReader, scans: list[SheetScan]) -> None:
+    if len(scans) > MAX_SHEETS:
+        raise InputError(f"{quoted(name)} has {len(scans)} sheets, and at most {MAX_SHEETS} can be read. Split it.")
+    if len(scans) != len(reader.names):
+        raise InputError(f"The list of sheets in {quoted(name)} is damaged. Open it in Excel and save it again.")
+    for sheet, seen in zip(reader.names, scans, strict=True):
+        check_size(f"The sheet {quoted(sheet)}", seen.rows, seen.columns)
+    check_cells(f"The workbook {quoted(name)}", sum(seen.rows * seen.columns for seen in scans))
+
+
+def _guarded(call: Callable[[], T]) -> T:
+    """Call into the library; whatever it cannot make sense of is an InputError."""
+    try:
+        return call()
+    except fastexcel.UnsupportedColumnTypeCombinationError:
+        raise
+    except fastexcel.FastExcelError as error:
+        raise _unreadable(error) from None
+    except BaseException as error:
+        if (
+            type(error).__name__ == "PanicException"
+        ):  # Rust gave up; it is no Exception, so that nobody catches it unaware
+            raise _unreadable(error) from None
+        raise
+
+
+def _unreadable(error: BaseException) -> InputError:
+    reason = str(error).partition("\n")[0]
+    return InputError(f"The workbook cannot be read ({quoted(reason, 120)}). Open it in Excel and save it again.")
+
+
+def _from_cells(name: str, cells: pl.Series) -> Typed:
+    """The type of a column whose cells already have one."""
+    if cells.dtype == pl.Boolean:
+        return Typed(type="boolean", values=cells)
+    if cells.dtype == pl.Duration:
+        text = f"The lengths of time in {quoted(name)} are given in hours."
+        hours = text_types.positive_zero(cells.dt.total_milliseconds() / 3_600_000)
+        return Typed(type="number", values=hours, notes=(Note(kind="hours", text=text, column=name),))
+    if cells.dtype.is_numeric():
+        return _numbers(cells)
+    moments = cells.cast(pl.Datetime("us"))
+    if only_times(moments):
+        return Typed(type="text", values=moments.dt.strftime("%H:%M:%S"))
+    if text_types.only_dates(moments):
+        return Typed(type="date", values=moments.dt.date())
+    return Typed(type="datetime", values=moments)
+
+
+def _numbers(cells: pl.Series) -> Typed:
+    """Integers when all are whole and exact: the file itself knows but one kind of number."""
+    values = cells.cast(pl.Float64)
+    if bool(((values == values.round()) & (values.abs() <= EXACT_INTEGERS)).all()):
+        return Typed(type="integer", values=values.cast(pl.Int64))
+    return Typed(type="number", values=text_types.positive_zero(values))
+
+
+def _say_converted(name: str, typed: Typed) -> Typed:
+    """Add a note when text cells were read as numbers or dates."""
+    if typed.format is None:
+        return typed
+    what = "dates" if typed.type in ("date", "datetime") else "numbers"
+    text = f"{quoted(name)} holds {what} stored as text; they are read as {what} ({typed.format})."
+    return replace(typed, notes=(*typed.notes, Note(kind="stored as text", text=text, column=name)))
+
+
+def _blank(cells: pl.Series) -> pl.Series:
+    if cells.dtype == pl.String:
+        return (cells.str.strip_chars() == "").fill_null(True)
+    return cells.is_null()
+
+
+def _called(position: int, name: str | None) -> str:
+    letters = column_letters(position)
+    return f"{quoted(name)} (column {letters})" if name else f"column {letters}"
+
+
+def _empty_note(sheet: str) -> Note:
+    return Note(kind="empty sheet", text=f"The sheet {quoted(sheet)} holds no table and is left out.", count=0)
