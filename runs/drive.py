@@ -37,12 +37,13 @@ from runs import lease, registry
 from runs.checkpoints import open_saver
 from runs.clock import check_clock, follow_head
 from runs.drain import Drain
-from runs.endings import Cancelled, Drained, Ending, Failed, Outcome, describe, end_drive
+from runs.endings import Cancelled, Drained, Ending, Failed, describe, end_drive
 from runs.errors import OtherStore, OtherVersion
 from runs.failures import meaning
 from runs.heartbeat import Heartbeat
 from runs.holder import Holder, host_name
 from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait, next_move, read_position
+from runs.outcome import Outcome
 from runs.recorder import DriveRecorder
 from runs.registry import Run, Status
 from runs.store import Store, driver_name
@@ -75,7 +76,11 @@ class Seat:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What a drive works with. `workflow` raises KeyError for a version that is not served here."""
+    """What a drive works with.
+
+    `workflow` raises KeyError for a version that is not served here; `check_run` raises a RunError for a run that this
+    installation cannot drive for another reason (its model is not there), before anything of it is touched.
+    """
 
     store: Store
     ledger: Ledger
@@ -83,6 +88,7 @@ class Parts:
     objects_url: str
     workflow: Callable[[str], Workflow]
     make_context: Callable[[Seat], AbstractContextManager[Context]]
+    check_run: Callable[[Run], None]
     scratch: Path
     lease_seconds: float
     drain: Drain
@@ -113,12 +119,14 @@ def _look(run: Run, parts: Parts) -> Workflow:
             f"installation uses {here[0]}, {here[1]} and {here[2]}. Resume it with the settings it was made with."
         )
     try:
-        return parts.workflow(run.workflow_version)
+        workflow = parts.workflow(run.workflow_version)
     except KeyError:
         raise OtherVersion(
             f"The run {run.run_id} was made with workflow version {run.workflow_version}, which this software does not "
             "serve. Resume it with a version of the software that does."
         ) from None
+    parts.check_run(run)
+    return workflow
 
 
 class _Drive:

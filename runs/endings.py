@@ -25,6 +25,7 @@ from runs.errors import Exit, LimitReached, ServiceUnreachable
 from runs.failures import BACK_OFF_SECONDS, meaning
 from runs.heartbeat import Heartbeat
 from runs.next_move import Broken, Finish, Wait
+from runs.outcome import Outcome
 from runs.registry import Run, Status
 
 
@@ -48,36 +49,6 @@ class Failed:
 
 
 Ending = Finish | Wait | Broken | Drained | Cancelled | Failed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """How this driver left the run. `status` is null when the run belongs to another driver.
-
-    `again_after_seconds`: the run is queued and the same process may drive it on after that time.
-    """
-
-    status: Status | None
-    reason: str | None
-    message: str
-    exit_code: Exit
-    again_after_seconds: float | None = None
-
-    @classmethod
-    def lost(cls, message: str) -> Outcome:
-        """Another driver has the run."""
-        return cls(status=None, reason="lease_lost", message=message, exit_code=Exit.CONFLICT)
-
-    @classmethod
-    def decided(cls) -> Outcome:
-        """The decision came while the drive was ending."""
-        return cls(
-            status=Status.QUEUED,
-            reason=None,
-            message="The decision has arrived.",
-            exit_code=Exit.HANDED_BACK,
-            again_after_seconds=0.0,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

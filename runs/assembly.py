@@ -1,0 +1,95 @@
+"""What a drive of the agent is made of, from the settings: store, ledger, objects, graph, context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from graph import versions
+from graph.context import Context
+from graph.models import ModelNotFound, load_model
+from onward_ledger.client import LedgerClient
+from onward_ledger.objects import Objects
+from runs import local_ledger
+from runs.checkpoints import set_up
+from runs.drain import Drain
+from runs.drive import Parts, Seat, Workflow
+from runs.errors import UsageError
+from runs.registry import Run
+from runs.settings import Settings
+from runs.store import open_store
+from tools.action import Actions
+from tools.files import Files
+from tools.query import QueryServer
+
+
+@contextmanager
+def parts_for(settings: Settings, drain: Drain) -> Generator[Parts]:
+    """Everything that driving needs: Postgres and the ledger are started where they are local and do not run."""
+    store = open_store(settings)
+    set_up(store)
+    objects = Objects(settings.objects_url)
+    with local_ledger.connect(settings) as ledger:
+        yield Parts(
+            store=store,
+            ledger=ledger,
+            ledger_id=local_ledger.ledger_id(settings),
+            objects_url=objects.url,
+            workflow=served_workflow,
+            make_context=agent_context(ledger, objects),
+            check_run=check_model,
+            scratch=settings.scratch,
+            lease_seconds=settings.lease_seconds,
+            drain=drain,
+        )
+
+
+def served_workflow(version: str) -> Workflow:
+    """The workflow of a version; KeyError for one that is not served here."""
+    build = versions.builder(version)
+    from graph.build import RECURSION_LIMIT
+
+    return Workflow(build=build, recursion_limit=RECURSION_LIMIT)
+
+
+def check_model(run: Run) -> None:
+    """Raise UsageError when the run's model cannot be had here: a missing package or key fails no run."""
+    try:
+        load_model(run.model)
+    except ModelNotFound as error:
+        raise UsageError(str(error)) from error
+
+
+def agent_context(ledger: LedgerClient, objects: Objects) -> Callable[[Seat], AbstractContextManager[Context]]:
+    """A factory of the agent's contexts. Children and files of a drive end with its context."""
+
+    @contextmanager
+    def make(seat: Seat) -> Generator[Context]:
+        recorder, run = seat.recorder, seat.run
+        with ExitStack() as stack:
+            started: list[QueryServer] = []
+
+            def queries() -> QueryServer:
+                if not started:
+                    started.append(stack.enter_context(QueryServer()))
+                return started[0]
+
+            yield Context(
+                run_id=run.run_id,
+                epoch=seat.epoch,
+                principal=run.owner,
+                actions=Actions(
+                    ledger,
+                    run.run_id,
+                    seat.epoch,
+                    on_answer=lambda action: recorder.receipt(action, replayed=action.replayed),
+                    check=recorder.check,
+                ),
+                files=Files(objects, run.run_id),
+                recorder=recorder,
+                model=load_model(run.model),
+                scratch=seat.scratch,
+                queries=queries,
+            )
+
+    return make
