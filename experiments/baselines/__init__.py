@@ -1,0 +1,1 @@
+"""What Onward is compared with, under the same faults."""

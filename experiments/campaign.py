@@ -1,0 +1,117 @@
+"""The campaign: every case with Onward and with the control, judged, and one verdict.
+
+pass        every fault fired, nothing contradicts an invariant, and the control shows the duplicates it must show
+disproved   something contradicts an invariant
+invalid     a fault did not fire, or the control stayed clean: then nothing was tested, whatever the rest says
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from experiments import checker
+from experiments.boundaries import POINTS, Point
+from experiments.cluster import Cluster, cluster
+from experiments.evidence import Evidence
+from experiments.nemesis import Fault, How
+from experiments.processes import ForkServer
+from experiments.report import Outcome, Results, Verdict
+from experiments.story import Process
+from experiments.workload import Onward, Plain, Workload
+from runs.settings import StoreKind
+
+Told = Callable[[str], None]
+
+
+def run_campaign(
+    store: StoreKind,
+    tell: Told,
+    *,
+    points: Iterable[Point] = POINTS,
+    how: How = "exit",
+    planted: str | None = None,
+    keep: Path | None = None,
+) -> Results:
+    """Start a cluster, run every case in it, and judge. `tell` gets a line of progress per case."""
+    began = time.monotonic()
+    tell(f"starting {store}, the ledger and the oracle in a temporary home")
+    with cluster(store, planted=planted, keep=keep) as services:
+        processes = ForkServer()
+        processes.warm_up(services.folder)
+        faults: list[Fault | None] = [None, *(Fault(point=point, how=how) for point in points)]
+        onward, plain = Onward(services, planted), Plain(services)
+        outcomes: list[Outcome] = []
+        for number, fault in enumerate(faults, 1):
+            case = run_case(onward, fault, processes, services)
+            control = run_case(plain, fault, processes, services)
+            outcomes.append(judge(case, control, outcomes[0] if outcomes else None))
+            tell(_progress(number, len(faults), outcomes[-1]))
+    verdict, reasons = conclude(outcomes)
+    return Results(
+        store=store,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        outcomes=tuple(outcomes),
+        seconds=time.monotonic() - began,
+        planted=planted,
+    )
+
+
+def run_case(workload: Workload, fault: Fault | None, processes: ForkServer, services: Cluster) -> Evidence:
+    """One fresh run: a process with the fault, a process that resumes it, and one that resumes the finished run."""
+    began = time.monotonic()
+    run_id = workload.begin()
+    told = services.stories / f"{workload.system} {fault.point if fault else 'no fault'}".replace(": ", " ")
+
+    def process(number: int, armed: Fault | None) -> Process:
+        file = told.with_name(f"{told.name} {number}.txt")
+        return processes.run(workload.work, file, *workload.arguments(run_id, armed))
+
+    driving = [process(1, fault)]
+    if fault is not None:
+        driving.append(process(2, None))
+    ended = workload.look(run_id, driving)
+    again = process(len(driving) + 1, None)
+    return Evidence(
+        system=workload.system,
+        fault=fault,
+        processes=(*driving, again),
+        ended=ended,
+        after=workload.look(run_id, [*driving, again]),
+        seconds=time.monotonic() - began,
+    )
+
+
+def judge(case: Evidence, control: Evidence, without_fault: Outcome | None) -> Outcome:
+    """A case and its control, compared with the case without a fault (which is compared with itself)."""
+    reference = without_fault.case if without_fault else case
+    control_reference = without_fault.control if without_fault else control
+    validity = checker.check(case, reference, checker.VALIDITY)
+    validity += checker.check(control, control_reference, checker.CONTROL)
+    return Outcome(
+        case=case,
+        control=control,
+        violations=tuple(checker.check(case, reference, checker.ONWARD)),
+        invalid=tuple(validity),
+    )
+
+
+def conclude(outcomes: list[Outcome]) -> tuple[Verdict, list[str]]:
+    """The verdict and why. What contradicts an invariant disproves the claim, also where the rest proves nothing."""
+    wrong = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.violations]
+    invalid = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.invalid]
+    invalid += checker.silent_controls([outcome.control for outcome in outcomes])
+    if wrong:
+        return "disproved", wrong + invalid
+    return ("invalid", invalid) if invalid else ("pass", [])
+
+
+def _progress(number: int, of: int, outcome: Outcome) -> str:
+    verdict = "INVALID" if outcome.invalid else "WRONG" if outcome.violations else "ok"
+    effects, control = (sum(checker.counts(e).values()) for e in (outcome.case, outcome.control))
+    return (
+        f"[{number}/{of}] {outcome.case.name}: {verdict}, {effects} effects, "
+        f"the control {control} ({outcome.case.seconds + outcome.control.seconds:.1f} s)"
+    )

@@ -1,0 +1,121 @@
+"""The oracle: what happened in the world, by the word of nobody who is on trial.
+
+A process of its own keeps one append-only file. Whoever changes the world tells it, and goes on only when the line is
+on disk (fsync). It knows no ids that would make two effects one: told twice, it holds two lines. So it is also the
+world of the control, where it stands for a provider that does what it is told, like a mail server.
+
+    python -m experiments.oracle --log FILE --ready-file FILE
+
+One connection per line: a JSON object and a newline go in, the number of the line comes back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import socketserver
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+ANSWER_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """One line: a change of the world.
+
+    `entry` numbers the lines from 1. `digest` says what was written. `witness` is the process that told it.
+    """
+
+    entry: int
+    run_id: str
+    kind: str
+    resource: str
+    digest: str
+    witness: str
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """From a line of the log."""
+        return cls(**{name: value[name] for name in cls.__dataclass_fields__})
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """How to reach the oracle; may be handed to other processes."""
+
+    port: int
+    log: Path
+
+    def record(self, *, run_id: str, kind: str, resource: str, digest: str, witness: str) -> int:
+        """Tell one effect; its number, once it is on disk."""
+        line = {"run_id": run_id, "kind": kind, "resource": resource, "digest": digest, "witness": witness}
+        with socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS) as connection:
+            connection.sendall(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            answer = connection.makefile("rb").readline()
+        if not answer.strip().isdigit():
+            raise RuntimeError("The oracle did not confirm an effect, so nothing that follows would be evidence.")
+        return int(answer)
+
+    def effects(self, run_id: str) -> tuple[Effect, ...]:
+        """Every effect of one run, in order."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        told = [Effect.from_json(json.loads(line)) for line in lines]
+        return tuple(effect for effect in told if effect.run_id == run_id)
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    """Appends; the lock makes line numbers and lines agree."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Request)
+        self._file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+        self._entries = len(log.read_bytes().splitlines())
+
+    def append(self, line: dict[str, Any]) -> int:
+        """The number of the line, which is on disk."""
+        with self._lock:
+            self._entries += 1
+            text = json.dumps({"entry": self._entries, **line}, ensure_ascii=False)
+            os.write(self._file, text.encode() + b"\n")
+            os.fsync(self._file)
+            return self._entries
+
+
+class _Request(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        """One line in, its number back."""
+        assert isinstance(self.server, _Server)
+        line = self.rfile.readline()
+        if line.endswith(b"\n"):  # a teller that was killed while it spoke has told nothing
+            self.wfile.write(b"%d\n" % self.server.append(json.loads(line)))
+
+
+def main() -> None:
+    """Serve until the process that started this one is gone."""
+    from tools.process import die_with_parent
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--ready-file", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    with _Server(arguments.log) as server:
+        part = arguments.ready_file.with_suffix(".part")
+        part.write_text(str(server.server_address[1]), encoding="utf-8")
+        part.replace(arguments.ready_file)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What a process says about itself, one line at a time.
+
+Each line is in the file before the process goes on, so a process that is killed has told everything up to its end:
+
+    EXECUTE write_draft                               a node begins
+    TOOL committed receipt draft-7854be0b31d5         an effect was performed, and this is its receipt
+    TOOL reuse receipt draft-7854be0b31d5             the stored receipt came back; nothing was sent
+    CRASH after effect commit, before graph checkpoint
+    END succeeded                                     the process ended by itself, and what it says of the run
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+EXECUTE, COMMITTED, REUSE, CRASH, END = "EXECUTE ", "TOOL committed receipt ", "TOOL reuse receipt ", "CRASH ", "END "
+
+
+class Story:
+    """Writes the lines of this process."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+
+    def tell(self, line: str) -> None:
+        """Add one line. A write survives the death of its process; only a lost machine would need fsync."""
+        os.write(self._file, f"{line}\n".encode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """What one process did. `exit_code` is negative for a signal, None for a process that had to be stopped."""
+
+    exit_code: int | None
+    lines: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path, exit_code: int | None) -> Process:
+        """The story of an ended process."""
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return cls(exit_code=exit_code, lines=tuple(lines))
+
+    def _after(self, word: str) -> tuple[str, ...]:
+        return tuple(line[len(word) :] for line in self.lines if line.startswith(word))
+
+    @property
+    def executed(self) -> tuple[str, ...]:
+        """Nodes that began, in order."""
+        return self._after(EXECUTE)
+
+    @property
+    def committed(self) -> tuple[str, ...]:
+        """Receipts of effects that this process had performed."""
+        return self._after(COMMITTED)
+
+    @property
+    def reused(self) -> tuple[str, ...]:
+        """Receipts that were there before."""
+        return self._after(REUSE)
+
+    @property
+    def crash(self) -> str | None:
+        """Where the fault hit, if it did."""
+        return next(iter(self._after(CRASH)), None)
+
+    @property
+    def end(self) -> str | None:
+        """What the process said of the run when it ended by itself."""
+        return next(iter(self._after(END)), None)

@@ -1,0 +1,153 @@
+"""Each invariant passes a clean case and finds a planted violation: a checker that finds nothing proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from experiments import checker
+from experiments.boundaries import Point
+from experiments.evidence import Checkpoint, Evidence, Record, World
+from experiments.nemesis import EXIT_CODE, Fault
+from experiments.oracle import Effect
+from experiments.story import Process
+
+DIGEST = "d" * 64
+PLAN = ("EXECUTE plan", "EXECUTE analyze", "EXECUTE write_draft")
+REST = ("EXECUTE test", "EXECUTE deliver", "TOOL committed receipt report-2", "END succeeded")
+
+
+def effect(kind: str, digest: str = DIGEST, entry: int = 1) -> Effect:
+    return Effect(entry=entry, run_id="r", kind=kind, resource="x", digest=digest, witness="ledger")
+
+
+def checkpoint(number: int, parent: int | None) -> Checkpoint:
+    return Checkpoint(checkpoint_id=f"c{number}", parent_id=None if parent is None else f"c{parent}")
+
+
+WORLD = World(
+    status="succeeded",
+    effects=(effect("draft.save"), effect("report.publish", entry=2)),
+    checkpoints=(checkpoint(1, None), checkpoint(2, 1), checkpoint(3, 2)),
+    published=(DIGEST,),
+    saved=DIGEST,
+    records=(
+        Record(step="write_draft", kind="draft.save", status="SUCCEEDED", receipt_digest=DIGEST),
+        Record(step="deliver", kind="report.publish", status="SUCCEEDED", receipt_digest=DIGEST),
+    ),
+    epochs=(1, 2),
+)
+FAULT = Fault(point=Point(step="write_draft", when="after effect"))
+FIRST = Process(
+    exit_code=EXIT_CODE,
+    lines=(*PLAN, "TOOL committed receipt draft-1", "CRASH after effect commit, before graph checkpoint"),
+)
+SECOND = Process(exit_code=0, lines=("EXECUTE write_draft", "TOOL reuse receipt draft-1", *REST))
+THIRD = Process(exit_code=0, lines=("END RunFinished",))
+CASE = Evidence(system="onward", fault=FAULT, processes=(FIRST, SECOND, THIRD), ended=WORLD, after=WORLD)
+REFERENCE = replace(
+    CASE,
+    fault=None,
+    processes=(Process(exit_code=0, lines=(*PLAN, "TOOL committed receipt draft-1", *REST)), THIRD),
+    ended=replace(WORLD, epochs=(1,)),
+    after=replace(WORLD, epochs=(1,)),
+)
+
+
+def found(case: Evidence) -> set[str]:
+    """The numbers of the invariants that a case contradicts."""
+    violations = checker.check(case, REFERENCE, checker.ONWARD) + checker.check(case, REFERENCE, checker.VALIDITY)
+    return {violation.number for violation in violations}
+
+
+def world(**changes: object) -> Evidence:
+    """The case with another world, before and after the last process alike."""
+    changed = replace(WORLD, **changes)
+    return replace(CASE, ended=changed, after=changed)
+
+
+def test_a_clean_case_contradicts_nothing() -> None:
+    assert found(CASE) == set()
+    assert found(REFERENCE) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "numbers"),
+    [
+        ({"effects": (*WORLD.effects, effect("draft.save", entry=3))}, {"I1"}),
+        ({"effects": WORLD.effects[:1]}, {"I1", "I3"}),
+        ({"published": (DIGEST, DIGEST)}, {"I1"}),
+        ({"published": ()}, {"I1"}),
+        ({"records": WORLD.records[:1]}, {"I2"}),
+        ({"records": (replace(WORLD.records[0], status="IN_FLIGHT", receipt_digest=None), WORLD.records[1])}, {"I2"}),
+        ({"records": (replace(WORLD.records[0], receipt_digest="e" * 64), WORLD.records[1])}, {"I3"}),
+        ({"saved": "e" * 64}, {"I4"}),
+        ({"saved": None}, {"I4"}),
+        ({"published": ("e" * 64,)}, {"I4"}),
+        ({"checkpoints": ()}, {"I5"}),
+        ({"checkpoints": (checkpoint(1, None), checkpoint(2, 1), checkpoint(3, 1))}, {"I5"}),
+        ({"checkpoints": (checkpoint(1, None), checkpoint(2, None))}, {"I5"}),
+        ({"checkpoints": (checkpoint(1, None), checkpoint(3, 2))}, {"I5"}),
+        ({"epochs": (2, 2)}, {"I6"}),
+        ({"epochs": (2, 1)}, {"I6"}),
+        ({"epochs": (1,)}, {"I6"}),
+        ({"status": "waiting_human"}, {"I7"}),
+    ],
+)
+def test_a_planted_violation_of_the_world_is_found(changes: dict[str, object], numbers: set[str]) -> None:
+    assert found(world(**changes)) == numbers
+
+
+def processes(first: Process = FIRST, second: Process = SECOND, third: Process = THIRD) -> Evidence:
+    return replace(CASE, processes=(first, second, third))
+
+
+@pytest.mark.parametrize(
+    ("case", "numbers"),
+    [
+        # The second process had the effect performed again, and got another receipt.
+        (processes(second=Process(exit_code=0, lines=("TOOL committed receipt draft-9", *REST))), {"I3"}),
+        # Everything ran again after one kill.
+        (processes(second=Process(exit_code=0, lines=(*PLAN, "TOOL reuse receipt draft-1", *REST))), {"I8"}),
+        # The fault was armed and never reached, fired elsewhere, or only one of its two signs is there.
+        (processes(first=replace(FIRST, exit_code=0, lines=FIRST.lines[:-1])), {"I8", "I9"}),
+        (processes(first=replace(FIRST, lines=(*FIRST.lines[:-1], "CRASH before effect, with nothing sent"))), {"I9"}),
+        (processes(first=replace(FIRST, exit_code=1)), {"I9"}),
+        (processes(second=replace(SECOND, exit_code=None)), {"I9"}),
+        # The finished run was worked on.
+        (
+            processes(third=Process(exit_code=0, lines=("EXECUTE deliver", "TOOL reuse receipt report-2"))),
+            {"I8", "I10"},
+        ),
+        (replace(CASE, ended=replace(WORLD, checkpoints=WORLD.checkpoints[:2])), {"I10"}),
+    ],
+)
+def test_a_planted_violation_by_a_process_is_found(case: Evidence, numbers: set[str]) -> None:
+    assert found(case) == numbers
+
+
+def plain(**changes: object) -> Evidence:
+    """A case of the control with two drafts, as it should be."""
+    shown = replace(WORLD, status="published", effects=(*WORLD.effects, effect("draft.save", entry=3)), records=())
+    shown = replace(shown, **changes)
+    return replace(CASE, system="plain", ended=shown, after=shown)
+
+
+def test_a_control_with_duplicates_is_evidence_and_a_clean_one_is_not() -> None:
+    assert plain().duplicates == 1
+    assert checker.silent_controls([plain()]) == []
+    assert checker.silent_controls([plain(effects=WORLD.effects)]) == [
+        "write_draft: after effect: the control shows no duplicate"
+    ]
+
+
+def test_a_control_that_does_not_end_is_no_control() -> None:
+    violations = checker.check(plain(status="None"), plain(), checker.CONTROL)
+    assert [violation.number for violation in violations] == ["I7"]
+    assert checker.check(plain(), plain(), checker.CONTROL) == []
+
+
+def test_a_case_before_the_effect_expects_no_duplicate_of_the_control() -> None:
+    before = replace(plain(effects=WORLD.effects), fault=Fault(point=Point(step="deliver", when="before effect")))
+    assert checker.silent_controls([before]) == []
