@@ -73,15 +73,9 @@ none.
 
 from __future__ import annotations
 
-from tools.question_types import (
-    Filter,
-    GroupKey,
-    Order,
-    OutputColumn,
-    Question,
-    SqlQuestion,
-    TypedQuestion,
-)
+from tools.question_check import validate
+from tools.question_sql import columns_of, compile_sql, output_columns, value_name
+from tools.question_types import Filter, GroupKey, Order, OutputColumn, Question, SqlQuestion, TypedQuestion
 
 __all__ = [
     "Filter",
@@ -91,4 +85,9 @@ __all__ = [
     "Question",
     "SqlQuestion",
     "TypedQuestion",
+    "columns_of",
+    "compile_sql",
+    "output_columns",
+    "validate",
+    "value_name",
 ]
