@@ -90,9 +90,7 @@ def ledger_id(settings: Settings) -> str:
     return "local" if url is None else _without_password(url)
 
 
-def connect(
-    settings: Settings, *, principal: str | None = None, check: Callable[[], None] | None = None
-) -> LedgerClient:
+def connect(settings: Settings, *, principal: str | None = None) -> LedgerClient:
     """A client of the ledger, which is started where it is local and does not run; the caller closes it.
 
     Raises ServiceUnreachable when none can be had, and OtherStore when it keeps its objects elsewhere than we do.
