@@ -96,7 +96,7 @@ class Evidence:
     @property
     def duplicates(self) -> int:
         """Effects beyond the one that each step intended."""
-        return sum(max(0, self.after.effects_of(step) - 1) for step in STEPS)
+        return sum(max(0, self.after.effects_of(step) - 1) for step in KINDS.values())
 
     def executed(self) -> Counter[str]:
         """How often each node began, over all processes."""

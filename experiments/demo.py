@@ -1,0 +1,207 @@
+"""The first minute: the same SIGKILL between an effect and its checkpoint, on plain LangGraph and on Onward.
+
+    onward demo                     or: python -m experiments.demo
+    onward demo --store sqlite      without Postgres
+    onward demo --json              the figures only
+
+Real processes in a temporary folder, which is removed in the end; nothing of yours is touched, nothing leaves the
+machine. Exit 0 only if both parts showed what they claim: two publications there, one here. Else 10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from types import FrameType
+from typing import Any
+
+from experiments.boundaries import Point
+from experiments.evidence import Evidence
+from experiments.story import COMMITTED, CRASH, REUSE, Process
+
+POINT = Point(step="deliver", when="after effect")
+KIND = "report.publish"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Showing:
+    """Both parts, and what does not agree with what they claim."""
+
+    store: str
+    plain: Evidence
+    onward: Evidence
+    problems: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line on the screen, with a style for terminals."""
+
+    text: str
+    style: str = ""
+
+
+def show(store: Any) -> Showing:
+    """Kill and resume both systems once, for real."""
+    from experiments import checker
+    from experiments.campaign import run_case
+    from experiments.cluster import cluster
+    from experiments.nemesis import Fault
+    from experiments.processes import ForkServer
+    from experiments.workload import Onward, Plain
+
+    began = time.monotonic()
+    fault = Fault(point=POINT, how="kill")
+    with cluster(store) as services:
+        processes = ForkServer()
+        processes.warm_up(services.folder)
+        plain = run_case(Plain(services), fault, processes, services)
+        onward = run_case(Onward(services), fault, processes, services)
+    found = checker.check(onward, onward, checker.ONWARD) + checker.check(onward, onward, checker.VALIDITY)
+    found += checker.check(plain, plain, checker.CONTROL)
+    problems = [*map(str, found), *checker.silent_controls([plain])]
+    seconds = time.monotonic() - began
+    return Showing(store=store, plain=plain, onward=onward, problems=tuple(problems), seconds=seconds)
+
+
+# --- the screen -------------------------------------------------------------------------------------------------------
+
+
+def screen(showing: Showing) -> Iterator[Line]:
+    """The whole story."""
+    stores = {"postgres": "Postgres", "sqlite": "SQLite"}
+    yield Line(f'Plain LangGraph on {stores[showing.store]}, durability="sync", resumed by its thread_id', "bold")
+    yield from _processes(showing.plain)
+    yield _count(showing.plain, "bold red")
+    yield Line("")
+    yield Line("Onward: the same graph, the same workbook, the same kill", "bold")
+    yield from _processes(showing.onward)
+    yield _count(showing.onward, "bold green")
+    yield Line("")
+    for problem in showing.problems:
+        yield Line(f"Not as claimed: {problem}", "bold red")
+    yield Line(f"{showing.seconds:.0f} seconds, real processes, real SIGKILL. Next:", "dim")
+    yield Line("  uv run onward run examples/sales.xlsx --approve    a real workbook, a real report", "dim")
+    yield Line(
+        "  uv run verify.py                                   every crash point, with the control beside it", "dim"
+    )
+
+
+def _processes(case: Evidence) -> Iterator[Line]:
+    for number, process in enumerate(case.driving):
+        name = "first process " if number == 0 else "second process"
+        yield Line(f"  {name}   {_nodes(process)}")
+        yield from _happenings(process)
+
+
+def _nodes(process: Process) -> str:
+    """`plan  analyze×2  write_draft`."""
+    named = [(name, len(list(same))) for name, same in groupby(process.executed)]
+    return "  ".join(name if times == 1 else f"{name}×{times}" for name, times in named)
+
+
+def _happenings(process: Process) -> Iterator[Line]:
+    """What one process says of the publication, and how it ended."""
+    margin = " " * 19
+    for line in process.lines:
+        if line.startswith(COMMITTED + "report-"):
+            yield Line(f"{margin}publishes the report: receipt {line.removeprefix(COMMITTED)}", "yellow")
+        elif line.startswith(REUSE + "report-"):
+            yield Line(f"{margin}has the receipt {line.removeprefix(REUSE)} back; nothing is sent", "green")
+        elif line.startswith(CRASH):
+            yield Line(f"{margin}SIGKILL {line.removeprefix(CRASH)}", "red")
+
+
+def _count(case: Evidence, style: str) -> Line:
+    effects = publications(case)
+    text = f"  => published {'once' if effects == 1 else f'{effects} times'}"
+    if case.system == "plain":
+        return Line(f"{text}; no error, no warning", style)
+    receipts, epochs = _receipts(case), case.after.epochs
+    return Line(f"{text}; {receipts} receipt, {len(epochs)} epochs, status {case.after.status}", style)
+
+
+def publications(case: Evidence) -> int:
+    """How often the report was published, by the oracle's word."""
+    return case.after.effects_of(POINT.step)
+
+
+def _receipts(case: Evidence) -> int:
+    return sum(record.kind == KIND and record.status == "SUCCEEDED" for record in case.after.records)
+
+
+def to_json(showing: Showing) -> dict[str, Any]:
+    """The figures."""
+    return {
+        "ok": not showing.problems,
+        "problems": list(showing.problems),
+        "store": showing.store,
+        "plain": {"effects": publications(showing.plain), **_told(showing.plain)},
+        "onward": {
+            "effects": publications(showing.onward),
+            "receipts": _receipts(showing.onward),
+            "epochs": list(showing.onward.after.epochs),
+            "status": showing.onward.after.status,
+            **_told(showing.onward),
+        },
+        "seconds": round(showing.seconds, 1),
+    }
+
+
+def _told(case: Evidence) -> dict[str, Any]:
+    return {"processes": [{"exit_code": p.exit_code, "lines": list(p.lines)} for p in case.processes]}
+
+
+def print_screen(showing: Showing) -> None:
+    """On a terminal with colours (unless NO_COLOR says not to), else plain text."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    for line in screen(showing):
+        console.print(Text(line.text, style=line.style))
+
+
+def main() -> int:
+    """Show it; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="onward demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres", help="where runs live")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _stop)
+
+    print("demo: starting a ledger and a database in a temporary folder …", file=sys.stderr, flush=True)
+    from experiments.cluster import ClusterFailed
+    from runs.errors import Exit
+    from runs.local_postgres import LocalPostgresError
+
+    try:
+        showing = show(arguments.store)
+    except (ClusterFailed, LocalPostgresError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return Exit.UNREACHABLE
+    except KeyboardInterrupt:
+        print("demo: stopped; everything that was started is gone", file=sys.stderr)
+        return 130
+    if arguments.json:
+        print(json.dumps(to_json(showing), indent=2))
+    else:
+        print_screen(showing)
+    return Exit.DISPROVED if showing.problems else Exit.OK
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""The oracle counts what it is told, as often as it is told, and forgets nothing when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.oracle import Oracle
+
+
+def start(folder: Path) -> tuple[subprocess.Popen[bytes], Oracle]:
+    log, ready = folder / "oracle.log", folder / f"ready-{time.monotonic_ns()}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.oracle", "--log", log, "--ready-file", ready, "--parent", str(os.getpid())]
+    )
+    while not ready.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process, Oracle(int(ready.read_text()), log)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Oracle]]:
+    process, oracle = start(tmp_path)
+    yield process, oracle
+    process.kill()
+    process.wait()
+
+
+def tell(oracle: Oracle, run_id: str = "a") -> int:
+    return oracle.record(run_id=run_id, kind="draft.save", resource="d/1", digest="e" * 64, witness="test")
+
+
+def test_the_same_effect_twice_is_two_effects(running) -> None:
+    _, oracle = running
+    assert [tell(oracle), tell(oracle), tell(oracle, "b")] == [1, 2, 3]
+    assert [effect.entry for effect in oracle.effects("a")] == [1, 2]
+    assert [effect.kind for effect in oracle.effects("b")] == ["draft.save"]
+    assert oracle.effects("c") == ()
+
+
+def test_a_line_that_was_confirmed_survives_sigkill_and_numbers_go_on(running, tmp_path: Path) -> None:
+    process, oracle = running
+    tell(oracle)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with pytest.raises(OSError):
+        tell(oracle)
+    again, restarted = start(tmp_path)
+    try:
+        assert tell(restarted) == 2
+        assert len(restarted.effects("a")) == 2
+    finally:
+        again.kill()
+        again.wait()
+
+
+def test_half_a_line_is_no_effect(running) -> None:
+    _, oracle = running
+    with socket.create_connection(("127.0.0.1", oracle.port)) as connection:
+        connection.sendall(json.dumps({"run_id": "a"}).encode())
+    assert tell(oracle) == 1
+    assert len(oracle.effects("a")) == 1
