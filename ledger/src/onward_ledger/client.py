@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import urllib.parse
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -35,15 +36,20 @@ def _nothing() -> None:
     return None
 
 
+def _encoded(principal: str) -> str:
+    """Headers are ASCII, people's names are not: percent-encoded UTF-8."""
+    return urllib.parse.quote(principal, safe=" @+-._")
+
+
 def _headers(token: str, principal: str | None) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {token}"}
     if principal is not None:
-        headers["X-Onward-Principal"] = principal
+        headers["X-Onward-Principal"] = _encoded(principal)
     return headers
 
 
 def _arguments(request: Request) -> dict[str, Any]:
-    headers = {"X-Onward-Principal": request.principal} if request.principal is not None else {}
+    headers = {"X-Onward-Principal": _encoded(request.principal)} if request.principal is not None else {}
     return {"method": request.method, "url": request.path, "json": request.body, "headers": headers}
 
 

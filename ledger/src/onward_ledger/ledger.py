@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from onward_ledger.action import Action, Decision, Intent, Status
 from onward_ledger.database import Unreachable
@@ -30,6 +31,7 @@ from onward_ledger.store.approvals import Answer
 from onward_ledger.store.claims import FIRST_BACKOFF_SECONDS, Answered, Call, Claimed, Unsettled, Verify
 from onward_ledger.store.records import Cause
 from onward_ledger.store.store import Store
+from onward_ledger.values import Grant
 
 log = logging.getLogger("onward_ledger")
 
@@ -100,6 +102,16 @@ class Ledger:
         if not provider.needs_approval:
             raise BadRequest(f"Actions of kind {action.kind} need no approval.")
         return self.store.decide(answer, provider, action.run_id)
+
+    def grant(
+        self, run_id: str, *, kind: str, resource: str | None, principal: str, expires_at: datetime, uses: int
+    ) -> Grant:
+        """A standing permission for a kind that needs approvals."""
+        if not self.provider(kind).needs_approval:
+            raise BadRequest(f"Actions of kind {kind} need no approval.")
+        return self.store.grant(
+            run_id, kind=kind, resource=resource, principal=principal, expires_at=expires_at, uses=uses
+        )
 
     def _verify(self, action: Action, provider: Provider) -> Verdict:
         assert isinstance(provider, TransactionalProvider)
@@ -189,4 +201,3 @@ def _within(
         if not results:
             given_up.append(True)
         return results[0] if results else None
-

@@ -33,6 +33,16 @@ class Store:
         """The database's clock."""
         return self._database.now()
 
+    def start_instance(self, instance: str, *, lock_key: int, version: str, host: str, pid: int) -> None:
+        """Make a new service process known; it holds its liveness already."""
+        with self._records() as records:
+            records.tx.run("start_instance", instance=instance, lock_key=lock_key, version=version, host=host, pid=pid)
+
+    def stop_instance(self, instance: str) -> None:
+        """Note a clean stop."""
+        with self._records() as records:
+            records.tx.run("stop_instance", instance=instance)
+
     def begin(self, call: Call) -> Step:
         """The transaction before an effect; see `claims.begin`."""
         with self._records() as records:

@@ -1,0 +1,180 @@
+"""The service as a process: open the store, settle what dead instances left, listen, tell where, and stop cleanly."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+
+import onward_ledger
+from onward_ledger.errors import BadRequest
+from onward_ledger.ledger import Ledger
+from onward_ledger.objects import Objects
+from onward_ledger.protocol import API_VERSION
+from onward_ledger.providers import providers_for
+from onward_ledger.service import Service, create_app
+from onward_ledger.store import SCHEMA, open_store
+from onward_ledger.values import Health
+
+log = logging.getLogger("onward_ledger")
+
+# A stop waits this long for requests in flight; a send that takes longer is UNKNOWN to the next instance.
+STOP_SECONDS = 40
+
+# Longer than any client of ours keeps an idle connection, so that none is closed while a request is on its way.
+KEEP_ALIVE_SECONDS = 75
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """How the service runs. Port 0 takes a free one; `ready_file` gets JSON once it listens."""
+
+    store: str
+    objects: str
+    token: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    ready_file: Path | None = None
+    schema: str = SCHEMA
+
+
+def read_token(path: Path) -> str:
+    """The service token of a file; a missing file gets a new token, readable by its owner only."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_private(path, secrets.token_urlsafe(32) + "\n")
+    token = path.read_text(encoding="ascii").strip()
+    if len(token) < 16:
+        raise BadRequest(f"The token in {path} is shorter than 16 characters; delete the file to get a new one.")
+    return token
+
+
+def serve(options: ServeOptions) -> None:
+    """Run until SIGTERM or SIGINT; requests in flight are finished first."""
+    objects = Objects(options.objects)
+    objects.remove_leftovers()
+    opened = open_store(options.store, schema=options.schema)
+    instance = str(uuid.uuid4())
+    try:
+        opened.liveness.hold()
+        opened.database.migrate()
+        opened.store.start_instance(
+            instance,
+            lock_key=opened.liveness.lock_key,
+            version=onward_ledger.__version__,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+        lost = opened.store.lose_gone(instance)
+        if lost:
+            log.warning("%d actions of instances that are gone are UNKNOWN now.", lost)
+        ledger = Ledger(opened.store, providers_for(objects), instance=instance)
+        health = Health(
+            instance=instance,
+            version=onward_ledger.__version__,
+            store=opened.kind,
+            objects=objects.url,
+            pid=os.getpid(),
+            api=API_VERSION,
+        )
+        _listen(options, Service(ledger=ledger, health=health, token=options.token))
+        opened.store.stop_instance(instance)
+    finally:
+        opened.liveness.release()
+        opened.database.close()
+
+
+def _listen(options: ServeOptions, service: Service) -> None:
+    if options.ready_file is not None:
+        options.ready_file.unlink(missing_ok=True)  # what an earlier instance wrote is not true any more
+    with _bound(options.host, options.port) as bound:
+        host, port = bound.getsockname()[:2]
+        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        config = uvicorn.Config(
+            create_app(service),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        _Server(config, options.ready_file, _ready(service.health, url)).run(sockets=[bound])
+
+
+def _ready(health: Health, url: str) -> dict[str, object]:
+    started_at = datetime.now(UTC).isoformat()
+    return {
+        "url": url,
+        "pid": health.pid,
+        "instance": health.instance,
+        "version": health.version,
+        "started_at": started_at,
+    }
+
+
+@contextmanager
+def _bound(host: str, port: int) -> Generator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that name it; with it on, each
+    # answer waits 40 ms for the acknowledgement of its own headers.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
+        except OSError as error:
+            raise BadRequest(f"The address {host}:{port} cannot be used: {error.strerror or error}.") from error
+        yield bound
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn that tells when it listens, and whose stop by a signal is a success."""
+
+    def __init__(self, config: uvicorn.Config, ready_file: Path | None, ready: dict[str, object]) -> None:
+        super().__init__(config)
+        self._ready_file = ready_file
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then write the ready file."""
+        await super().startup(sockets=sockets)
+        if self._ready_file is not None:
+            _write_private(self._ready_file, json.dumps(self._ready) + "\n")
+        sys.stderr.write(f"onward-ledger {self._ready['version']} listens on {self._ready['url']}\n")
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at SIGTERM and SIGINT. Uvicorn would raise the signal again behind a clean stop."""
+        signals = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file for its owner only, whole or not at all."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,192 @@
+"""The bodies of requests, as the service validates and documents them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+from onward_ledger.action import LARGEST_INTEGER, ActionKey, Intent, Json, Status, canonical
+from onward_ledger.errors import BadRequest, TooLarge
+
+# Params and receipts are references and digests; bytes are staged as objects before.
+LARGEST_JSON_BYTES = 64 * 1024
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Resource = Annotated[str, StringConstraints(min_length=1, max_length=900, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Reason = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00]*$")]
+Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INTEGER)]
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+_RUN = "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e"
+_HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+def small(what: str, value: Json) -> Json:
+    """The value itself, unless it is too large or no JSON that every reader reads alike."""
+    if len(canonical(value)) > LARGEST_JSON_BYTES:
+        raise TooLarge(f"{what} is larger than {LARGEST_JSON_BYTES // 1024} KiB; stage bytes as objects.")
+    return value
+
+
+class Body(BaseModel):
+    """A request body: unknown members are refused, so that a misspelt one is not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ActionBody(Body):
+    """What is wanted. The id in the path must be the one that run, step, slot and rev make."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "run_id": _RUN,
+                    "step": "write_draft",
+                    "slot": "draft",
+                    "rev": 1,
+                    "kind": "draft.save",
+                    "resource": f"drafts/{_RUN}/1",
+                    "params": {
+                        "digest": "17053a01ff512e9f3bcfad551925320312b448823e98fd15f814e47130e86fac",
+                        "objects": [
+                            {
+                                "name": "report.md",
+                                "source": f"runs/{_RUN}/{_HELLO}",
+                                "digest": _HELLO,
+                                "size": 5,
+                                "media_type": "text/markdown",
+                            }
+                        ],
+                    },
+                    "epoch": 1,
+                }
+            ]
+        },
+    )
+
+    run_id: str
+    step: str
+    slot: str
+    rev: Count = 1
+    kind: Name
+    resource: Resource
+    params: dict[str, Any]
+    epoch: Count
+
+    def intent(self, action_id: str) -> Intent:
+        """The intent of this body, if it belongs to this id."""
+        key = ActionKey(self.run_id, self.step, self.slot, self.rev)
+        if key.action_id != action_id:
+            raise BadRequest(f"The id of this run, step, slot and rev is {key.action_id}, not {action_id}.")
+        params = small("params", self.params)
+        return Intent(key=key, kind=self.kind, resource=self.resource, params=params, epoch=self.epoch)
+
+
+class FenceBody(Body):
+    """Either an announcement (`epoch` and `holder`) or a closing (`closed` and `reason`)."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"epoch": 2, "holder": "host:4711"}, {"closed": True, "reason": "cancelled"}]},
+    )
+
+    epoch: Count | None = None
+    holder: Name | None = None
+    closed: Literal[True] | None = None
+    reason: Reason | None = None
+
+    def check(self) -> None:
+        """BadRequest when it is neither of the two."""
+        announcement = self.epoch is not None and self.holder is not None
+        closing = self.closed is not None and self.reason is not None
+        if announcement == closing or (closing and (self.epoch, self.holder) != (None, None)):
+            raise BadRequest("A fence is announced with epoch and holder, or closed with closed and reason.")
+
+
+class ResolveBody(Body):
+    """An operator's word on an UNKNOWN action."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "status": "SUCCEEDED",
+                    "receipt": {"provider_id": "tr_815", "seen": "in the bank's statement of May 4"},
+                    "reason": "checked by hand",
+                    "expected_version": 3,
+                }
+            ]
+        },
+    )
+
+    status: Status
+    receipt: dict[str, Any] | None = None
+    reason: Reason
+    expected_version: Count
+
+
+class WithdrawBody(Body):
+    """Why a PREPARED action is taken back."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "no longer wanted"}]})
+
+    reason: Reason
+
+
+class DecisionBody(Body):
+    """A person's decision, bound to the request hash that the person has seen."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"decision": "approve", "request_hash": "ab" * 32, "expires_at": "2030-01-01T00:00:00Z"},
+                {"decision": "edit", "request_hash": "ab" * 32, "changes": {"title": "Sales, first half"}},
+                {"decision": "revise", "request_hash": "ab" * 32, "reason": "compare with last year"},
+            ]
+        },
+    )
+
+    decision: Literal["approve", "edit", "revise", "reject"]
+    request_hash: Hash
+    reason: Reason | None = None
+    changes: dict[str, Any] | None = None
+    expires_at: AwareDatetime | None = None
+
+
+class GrantBody(Body):
+    """A standing permission of the person who asks."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"kind": "report.publish", "expires_at": "2030-01-01T00:00:00Z", "uses": 1}]},
+    )
+
+    kind: Name
+    resource: Resource | None = None
+    expires_at: AwareDatetime
+    uses: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457). `definite`: this call changed nothing. `terminal`: asking again is pointless."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    definite: bool
+    terminal: bool
+    retryable: bool
+    retry_after_seconds: float | None = None
+    fence_epoch: int | None = None
+    closed_at: datetime | None = None
+    action: Json | None = None
+    decision: Json | None = None
+    errors: list[Json] | None = None
