@@ -1,4 +1,4 @@
-"""A clean case of an experiment, to be bent by tests: killed after the draft's effect, resumed, resumed when finished."""
+"""A clean case of an experiment, to be bent by tests: killed behind an effect, resumed, resumed when finished."""
 
 from __future__ import annotations
 
