@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from runs.errors import UsageError
@@ -29,33 +29,26 @@ def _os_user() -> str:
 class Settings(BaseSettings):
     """Settings of one process, read once. Keyword arguments win over the environment."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
-
-    home: Path = Field(default=Path("~/.onward"), validation_alias=AliasChoices("home", "ONWARD_HOME"))
-    store: StoreKind = Field(default="postgres", validation_alias=AliasChoices("store", "ONWARD_STORE"))
-    principal: str = Field(
-        default_factory=_os_user, min_length=1, validation_alias=AliasChoices("principal", "ONWARD_PRINCIPAL")
+    # The prefix and the case keep field names from being looked up as they are: `home` would be everybody's HOME.
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, case_sensitive=True, env_prefix="ONWARD_"
     )
+
+    home: Path = Field(default=Path("~/.onward"), validation_alias="ONWARD_HOME")
+    store: StoreKind = Field(default="postgres", validation_alias="ONWARD_STORE")
+    principal: str = Field(default_factory=_os_user, min_length=1, validation_alias="ONWARD_PRINCIPAL")
 
     # Connection strings may hold passwords, so they stay out of every printed form.
-    database_url: str | None = Field(
-        default=None, repr=False, validation_alias=AliasChoices("database_url", "DATABASE_URL")
-    )
-    ledger_database_url: str | None = Field(
-        default=None, repr=False, validation_alias=AliasChoices("ledger_database_url", "LEDGER_DATABASE_URL")
-    )
-    objects: str | None = Field(default=None, validation_alias=AliasChoices("objects", "ONWARD_OBJECTS"))
+    database_url: str | None = Field(default=None, repr=False, validation_alias="DATABASE_URL")
+    ledger_database_url: str | None = Field(default=None, repr=False, validation_alias="LEDGER_DATABASE_URL")
+    objects: str | None = Field(default=None, validation_alias="ONWARD_OBJECTS")
 
     # A ledger that somebody else runs. Without a URL the local one is started when it is needed.
-    ledger_url: str | None = Field(default=None, validation_alias=AliasChoices("ledger_url", "ONWARD_LEDGER_URL"))
-    ledger_token: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("ledger_token", "ONWARD_LEDGER_TOKEN")
-    )
+    ledger_url: str | None = Field(default=None, validation_alias="ONWARD_LEDGER_URL")
+    ledger_token: SecretStr | None = Field(default=None, validation_alias="ONWARD_LEDGER_TOKEN")
 
     # A driver that hangs or is cut off loses its run after this time; a dead one is noticed at once, whatever it is.
-    lease_seconds: float = Field(
-        default=15.0, ge=0.5, le=3600, validation_alias=AliasChoices("lease_seconds", "ONWARD_LEASE_SECONDS")
-    )
+    lease_seconds: float = Field(default=15.0, ge=0.5, le=3600, validation_alias="ONWARD_LEASE_SECONDS")
 
     @field_validator("home")
     @classmethod

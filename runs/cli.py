@@ -1,0 +1,243 @@
+"""The `onward` command: what each subcommand takes. What it does stands in `runs.commands`, imported when it is called.
+
+Data goes to stdout, messages and progress to stderr. Exit codes are those of `runs.errors.Exit`. Nothing heavy is
+imported here (a test looks), so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(
+    name="onward",
+    help="An agent on LangGraph that can be killed at any moment and goes on where it was.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+ledger_app = typer.Typer(
+    help="Look at recorded effects and their receipts.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(ledger_app, name="ledger")
+
+Output = Annotated[
+    Literal["table", "json"],
+    typer.Option("--output", "-o", help="How data is written to stdout.", show_default=True),
+]
+Store = Annotated[
+    Literal["postgres", "sqlite"] | None,
+    typer.Option("--store", help="Where runs live; without it: ONWARD_STORE, else postgres (or where the run is)."),
+]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id, or a unique beginning of it.")]
+NoResume = Annotated[bool, typer.Option("--no-resume", help="Record the decision only; do not drive the run on.")]
+
+
+@app.command()
+def run(
+    input: Annotated[Path, typer.Argument(metavar="INPUT", help="An .xlsx workbook or a .csv file.")],
+    ask: Annotated[
+        list[str] | None,
+        typer.Option("--ask", metavar="TEXT", help="A question to answer; may be given several times."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="M",
+            help="A language model: provider:name or module:object. Without one, fixed rules plan and write.",
+        ),
+    ] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Approve the publication in advance (one use, this run only).")
+    ] = False,
+    store: Store = None,
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", metavar="TIME", help="End by then: 90s, 30m, 2h, or an ISO 8601 time.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", metavar="USD", help="What model calls may cost in all.", min=0)
+    ] = None,
+    output: Output = "table",
+) -> int:
+    """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place."""
+    from runs.commands import start
+
+    return start.run(
+        start.Request(
+            path=input, asks=tuple(ask or ()), model=model, approve=approve, deadline=deadline, budget=budget
+        ),
+        store=store,
+        output=output,
+    )
+
+
+@app.command()
+def resume(run_id: RunId, store: Store = None, output: Output = "table") -> int:
+    """Go on with a run whose driver is gone. A finished run executes nothing: its result is shown."""
+    from runs.commands import resume
+
+    return resume.resume(run_id, store=store, output=output)
+
+
+@app.command()
+def show(
+    run_id: RunId,
+    events: Annotated[bool, typer.Option("--events", help="The run's whole history, one event a line.")] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Show one run. Goal, steps, report, receipts, who drives it, and what comes next."""
+    from runs.commands import look
+
+    return look.show(run_id, with_events=events, store=store, output=output)
+
+
+@app.command("list")
+def list_(
+    status: Annotated[str | None, typer.Option("--status", metavar="STATUS", help="Only runs of this status.")] = None,
+    limit: Annotated[int, typer.Option("--limit", help="At most this many.", min=1, max=10_000)] = 50,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """List runs, the newest first."""
+    from runs.commands import look
+
+    return look.list_runs(status=status, limit=limit, store=store, output=output)
+
+
+@app.command()
+def approve(
+    run_id: RunId,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change title, note or resource of the publication."),
+    ] = None,
+    no_resume: NoResume = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Approve what a run waits with. Then the run is driven on; the first decision stands."""
+    from runs.commands import decide
+
+    return decide.approve(run_id, settings=set_ or [], resume=not no_resume, store=store, output=output)
+
+
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded with the decision.")]
+
+
+@app.command()
+def revise(
+    run_id: RunId, reason: Reason, no_resume: NoResume = False, store: Store = None, output: Output = "table"
+) -> int:
+    """Send the draft back, with a reason. It is written again, and you are asked again."""
+    from runs.commands import decide
+
+    return decide.decide(run_id, "revise", reason=reason, resume=not no_resume, store=store, output=output)
+
+
+@app.command()
+def reject(
+    run_id: RunId, reason: Reason, no_resume: NoResume = False, store: Store = None, output: Output = "table"
+) -> int:
+    """Refuse the publication, with a reason; the run ends as rejected."""
+    from runs.commands import decide
+
+    return decide.decide(run_id, "reject", reason=reason, resume=not no_resume, store=store, output=output)
+
+
+@ledger_app.command("list")
+def ledger_list(
+    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="Only this run's actions.")] = None,
+    status: Annotated[str | None, typer.Option("--status", metavar="STATUS", help="Only this status.")] = None,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """List recorded actions in the order of their creation."""
+    from runs.commands import effects
+
+    return effects.list_actions(run_id=run_id, status=status, store=store, output=output)
+
+
+@ledger_app.command("show")
+def ledger_show(
+    action_id: Annotated[str, typer.Argument(metavar="ACTION_ID", help="The action's id.")],
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Show one action: request, status, receipt, decision, and its history."""
+    from runs.commands import effects
+
+    return effects.show_action(action_id, store=store, output=output)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def demo(context: typer.Context) -> int:
+    """Kill the agent at its worst moment. First on plain LangGraph, then on Onward."""
+    from runs.commands import demo
+
+    return demo.demo(context.args)
+
+
+@app.command()
+def down(
+    force: Annotated[bool, typer.Option("--force", help="Also while a run is driven; it can be resumed.")] = False,
+) -> int:
+    """Stop the ledger, then Postgres, as far as they were started here."""
+    from runs.commands import down
+
+    return down.down(force=force)
+
+
+@app.command()
+def doctor(store: Store = None, output: Output = "table") -> int:
+    """Check what a run needs. Says what to do about what is missing; changes nothing."""
+    from runs.commands import checkup
+
+    return checkup.doctor(store=store, output=output)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: every error becomes one code and one sentence."""
+    from runs.commands.output import leave_quietly, prepare_streams
+
+    prepare_streams()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments in ([], ["ledger"]):
+        arguments = [*arguments, "--help"]
+    try:
+        return int(app(args=arguments, prog_name="onward", standalone_mode=False) or 0)
+    except BrokenPipeError:
+        leave_quietly()
+        from runs.commands.failures import BROKEN_PIPE
+
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return _fail(KeyboardInterrupt())
+    except Exception as error:
+        return _fail(error)
+
+
+def _fail(error: BaseException) -> int:
+    from runs.commands.failures import debug, explain
+    from runs.commands.output import say
+
+    code, sentence = explain(error)
+    debug(error)
+    if sentence:
+        say(f"onward: {sentence}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

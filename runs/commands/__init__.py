@@ -1,0 +1,1 @@
+"""What each command of `onward` does; `runs.cli` says what it takes."""

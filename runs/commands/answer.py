@@ -1,0 +1,129 @@
+"""What a command about one run answers with: the run as one object on stdout, and its exit code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runs import events, registry
+from runs.commands.output import Format, say, write_facts, write_json, write_table
+from runs.commands.services import Opened
+from runs.errors import Exit, RunError
+from runs.registry import Run, Status
+from runs.show import run_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from onward_ledger import Action, LedgerClient
+
+# More actions than one run makes: two for each draft, and a person sends few back.
+MOST_ACTIONS = 1000
+
+
+def exit_code_of(run: Run) -> Exit:
+    """What a run's state means as an exit code, for a command that drives or has driven it."""
+    if run.status is Status.SUCCEEDED:
+        return Exit.OK
+    if run.status is Status.WAITING_HUMAN:
+        return Exit.UNKNOWN_OUTCOME if run.reason == "unknown_outcome" else Exit.WAITING
+    if not run.finished:
+        return Exit.HANDED_BACK
+    return Exit.LIMIT if run.reason in ("deadline", "budget") else Exit.FAILED
+
+
+def view_of(opened: Opened, run_id: str) -> dict[str, Any]:
+    """The run as it stands, with the ledger's records; without them, said on stderr, where the ledger cannot be had."""
+    run = registry.get(opened.database, run_id)
+    history = events.read_all(opened.database, run_id)
+    return run_view(run, history, recorded_actions(opened, run), _objects(run))
+
+
+def recorded_actions(opened: Opened, run: Run) -> Sequence[Action] | None:
+    """The run's actions; None, and a sentence on stderr, when its ledger cannot be asked."""
+    from onward_ledger.errors import LedgerError
+    from runs import local_ledger
+
+    here = local_ledger.ledger_id(opened.settings)
+    if run.ledger != here:
+        say(f"onward: The actions of this run lie in the ledger {run.ledger}; this installation uses {here}.")
+        return None
+    try:
+        with local_ledger.connect(opened.settings) as ledger:
+            return actions_of(ledger, run.run_id)
+    except (RunError, LedgerError) as error:
+        say(f"onward: The ledger cannot be asked now, so no actions are shown: {error}")
+        return None
+
+
+def actions_of(ledger: LedgerClient, run_id: str) -> Sequence[Action]:
+    """Every action of a run, in the order of their creation."""
+    return ledger.actions(run_id, limit=MOST_ACTIONS)
+
+
+def _objects(run: Run) -> Any:
+    from onward_ledger.errors import LedgerError
+    from onward_ledger.objects import Objects
+
+    try:
+        return Objects(run.objects)
+    except (LedgerError, OSError):
+        return None
+
+
+def write_run(view: dict[str, Any], output: Format) -> None:
+    """The run on stdout: the object, or what a person wants to know of it."""
+    if output == "json":
+        write_json(view)
+        return
+    write_facts(_facts(view))
+    if view["steps"]:
+        rows = [(s["step"], s["status"], s["attempts"], ", ".join(map(str, s["epochs"]))) for s in view["steps"]]
+        _titled("Steps", ("step", "status", "attempts", "epochs"), rows)
+    if view["actions"]:
+        rows = [(a["action_id"], a["kind"], a["status"], a["resource"], _proof(a)) for a in view["actions"]]
+        _titled("Actions", ("action", "kind", "status", "resource", "receipt"), rows)
+    if view["unanswered"]:
+        _titled("Not answered", ("question", "why"), [(u["ask"], u["reason"]) for u in view["unanswered"]])
+    if view["failures"]:
+        rows = [(f["at"], f["step"], f["message"]) for f in view["failures"]]
+        _titled("Failures", ("at", "step", "what"), rows)
+
+
+def _titled(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    write_facts([("", ""), (title, "")])
+    write_table(columns, rows)
+
+
+def _proof(action: dict[str, Any]) -> str | None:
+    """A receipt in one word."""
+    return action["provider_id"] if action["receipt"] is not None else None
+
+
+def _facts(view: dict[str, Any]) -> list[tuple[str, object]]:
+    report = view["report"] or {}
+    driver = view["driver"]
+    state = view["status"] + (f" ({view['reason']})" if view["reason"] else "")
+    who = f"process {driver['pid']} on {driver['host']}: {driver['state']}" if driver is not None else None
+    usage = view["model_calls"]
+    calls = None
+    if usage["input_tokens"] or usage["paid_amount_unknown"]:
+        tokens = usage["input_tokens"] + usage["output_tokens"]
+        calls = f"{usage['started']}, {tokens:,} tokens, {usage['cost_usd']:.4f} USD"
+        calls += f", {usage['paid_amount_unknown']} of unknown cost" if usage["paid_amount_unknown"] else ""
+    return [
+        ("Run", view["run_id"]),
+        ("Status", state),
+        ("", view["message"]),
+        ("Epoch", view["epoch"]),
+        ("Driver", who),
+        ("Input", view["input"]["name"]),
+        ("Asked", "\n".join(view["asks"]) or None),
+        ("Checked", (view["verification"] or {}).get("summary")),
+        ("Report", report.get("html")),
+        ("", report.get("markdown")),
+        ("Digest", report.get("digest")),
+        ("Published", report.get("resource")),
+        ("Model calls", calls),
+        ("Next", view["next_action"]["text"]),
+        *(("", command) for command in view["next_action"]["commands"]),
+    ]

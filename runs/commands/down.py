@@ -1,0 +1,54 @@
+"""`onward down`: stop what was started here, the ledger before the database that it writes to."""
+
+from __future__ import annotations
+
+from runs import local_ledger, local_postgres, registry
+from runs.commands.output import say
+from runs.commands.services import opened, places
+from runs.errors import Conflict
+from runs.registry import Run, Status
+from runs.settings import Settings, StoreKind
+
+
+def down(*, force: bool) -> int:
+    """See `onward down`. Stopping what does not run is no error."""
+    settings = Settings()
+    if not force:
+        _refuse_while_driven()
+    kinds: tuple[StoreKind, ...] = ("sqlite", "postgres")
+    stopped = [_stop_ledger(Settings(store=kind), kind) for kind in kinds]
+    if settings.database_url is None and local_postgres.stop(settings.home):
+        stopped.append("Postgres")
+    names = [name for name in stopped if name is not None]
+    say(f"Stopped: {', '.join(names)}." if names else "Nothing was running.")
+    return 0
+
+
+def _stop_ledger(settings: Settings, kind: StoreKind) -> str | None:
+    return f"ledger ({kind})" if settings.ledger_url is None and local_ledger.stop(settings) else None
+
+
+def _refuse_while_driven() -> None:
+    driven = [run for settings in places(None) if _is_up(settings) for run in _driven(settings)]
+    if driven:
+        who = ", ".join(f"{run.run_id} (process {run.pid} on {run.host})" for run in driven)
+        raise Conflict(
+            f"Still driven: {who}. Stop it first, or force it: onward down --force. A forced run can be resumed later."
+        )
+
+
+def _is_up(settings: Settings) -> bool:
+    """A local server that does not answer drives nothing, and is not started to be asked."""
+    if settings.store == "sqlite" or settings.database_url is not None:
+        return True
+    return local_postgres.status(settings.home).dsn is not None
+
+
+def _driven(settings: Settings) -> list[Run]:
+    with opened(settings) as place:
+        found = [
+            run
+            for status in (Status.RUNNING, Status.CANCEL_REQUESTED)
+            for run in registry.list_runs(place.database, status=status, limit=1000)
+        ]
+    return [run for run in found if run.driver == "alive"]

@@ -1,0 +1,204 @@
+"""Driving a run from a terminal: a driver process, its events as they are committed, and the signals for it.
+
+first Ctrl-C or SIGTERM   the driver finishes the current step and hands the run back        exit 6
+second                    the driver is killed at once; nothing is lost, the step runs again  exit 6
+the driver dies           said, with how to go on                                             exit 6
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from onward_ledger.database import DatabaseError
+from runs import events
+from runs.commands.answer import view_of, write_run
+from runs.commands.output import Format, say, visible
+from runs.commands.services import Opened
+from runs.errors import Exit
+from runs.follow import Progress, progress_for_stderr
+from runs.registry import Run
+
+# How long a committed event may wait to be shown.
+POLL_SECONDS = 0.1
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a driver ended. `message` is for the person at the terminal."""
+
+    exit_code: int
+    message: str
+
+
+class _Asked:
+    """Counts requests to stop. The handler only counts: writing from a handler could meet a write in progress."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.count += 1
+
+
+@contextlib.contextmanager
+def _listening() -> Generator[_Asked]:
+    asked = _Asked()
+    before = {number: signal.signal(number, asked) for number in _SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def drive(opened: Opened, run_id: str, progress: Progress, *, after: int = 0) -> Ended:
+    """Drive a run to where this driver leaves it, telling every event behind `after`."""
+    from runs.driver import spawn_driver
+
+    log = opened.settings.home / "drivers.log"
+    with _listening() as asked, _errors_to(log) as stderr:
+        process = spawn_driver(run_id, opened.settings, stderr=stderr)
+        try:
+            outcome = _Outcome(process)
+            _watch(opened, run_id, process, progress, asked, after)
+            return _ended(run_id, process, outcome.read(), asked, log)
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def _errors_to(log: Path) -> Generator[IO[bytes] | None]:
+    """Where a driver's own words go: to a log, and to the terminal of who debugs."""
+    if os.environ.get("ONWARD_DEBUG", "") not in ("", "0"):
+        yield None
+        return
+    with log.open("ab") as file:
+        yield file
+
+
+class _Outcome:
+    """Reads the driver's stdout to its end, so that it never waits for us; its last line is the outcome."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._last = b""
+        self._reader = threading.Thread(target=self._drain, name="driver-stdout", daemon=True)
+        self._reader.start()
+
+    def _drain(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._last = line
+
+    def read(self) -> dict[str, Any] | None:
+        """The outcome; None when the driver ended without one."""
+        self._reader.join(timeout=5)
+        try:
+            found: object = json.loads(self._last)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) and "exit_code" in found else None
+
+
+def _watch(
+    opened: Opened, run_id: str, process: subprocess.Popen[bytes], progress: Progress, asked: _Asked, after: int
+) -> None:
+    """Tell events and pass requests to stop on, until the driver has ended."""
+    passed_on = 0
+    silent = False
+    while True:
+        ended = process.poll() is not None
+        if not ended and asked.count > passed_on:
+            passed_on = _pass_on(process, progress, asked.count)
+        try:
+            while page := events.read(opened.database, run_id, after=after):
+                for event in page:
+                    progress.event(event)
+                after = page[-1].seq
+            silent = False
+        except DatabaseError:
+            if not silent:
+                progress.note("The database does not answer; the driver tries to reach it again.")
+            silent = True
+        if ended:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _pass_on(process: subprocess.Popen[bytes], progress: Progress, count: int) -> int:
+    if count == 1:
+        progress.note("Stopping: finishing the current step; press again to stop at once.")
+        process.terminate()
+    else:
+        progress.note("Stopping at once.")
+        process.kill()
+    return count
+
+
+def _ended(
+    run_id: str, process: subprocess.Popen[bytes], outcome: dict[str, Any] | None, asked: _Asked, log: Path
+) -> Ended:
+    how = f"Go on with: onward resume {run_id}"
+    if outcome is not None:
+        code, message = int(outcome["exit_code"]), str(outcome["message"])
+        if code == Exit.HANDED_BACK:
+            message = f"{message} {how}"
+        return Ended(exit_code=code, message=message)
+    code = process.returncode
+    if asked.count > 1 or (asked.count and code == Exit.HANDED_BACK):
+        return Ended(exit_code=Exit.HANDED_BACK, message=f"Stopped at once; nothing is lost. {how}")
+    if code == Exit.CONFLICT:
+        return Ended(exit_code=Exit.CONFLICT, message="Another driver has taken over; this one has stopped.")
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        message = f"The driver (process {process.pid}) was ended by {name}; nothing is lost. {how}"
+    else:
+        message = f"The driver (process {process.pid}) ended with exit code {code} and no word; see {log}. {how}"
+    return Ended(exit_code=Exit.HANDED_BACK, message=message)
+
+
+def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
+    """Drive a run in this terminal; then the run as it stands on stdout, and the exit code of the drive."""
+    with contextlib.closing(progress_for_stderr()) as progress:
+        ended = drive(opened, run.run_id, progress, after=run.last_seq)
+    say(ended.message)
+    view = view_of(opened, run.run_id)
+    say_where_the_report_is(view)
+    if ended.exit_code == Exit.WAITING:
+        say_what_waits(view)
+    write_run(view, output)
+    return ended.exit_code
+
+
+def say_where_the_report_is(view: dict[str, Any]) -> None:
+    """The report's page, once there is one."""
+    if view["report"] is not None:
+        say(f"{'Report' if view['report']['published'] else 'Draft'}: {view['report']['html']}")
+
+
+def say_what_waits(view: dict[str, Any]) -> None:
+    """What a person is asked to approve, and how to answer."""
+    approval = view["approval"]
+    if approval is not None:
+        say("Waiting for your decision:")
+        say(f"  title     {visible(approval['title'])}")
+        say(f"  resource  {visible(approval['resource'])}")
+        say(f"  digest    {approval['digest']}")
+    elif view["message"]:
+        say(view["message"])
+    for command in view["next_action"]["commands"]:
+        say(f"  {command}")

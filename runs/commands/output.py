@@ -1,0 +1,115 @@
+"""Where a command's words go: data to stdout, messages to stderr, and nothing that could drive a terminal.
+
+File names, sheet names and questions come from outside. Whatever is shown passes `visible`, so that a name with control
+characters is seen, not obeyed; and no text is read as markup.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Format = Literal["table", "json"]
+
+# C0 and C1 controls, marks that turn the direction of text, line separators that are not newlines, halves of surrogate
+# pairs (a file name that is not valid UTF-8).
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+# Wider than any line, so that what is piped is not cut at 80 columns.
+PIPE_WIDTH = 10_000
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def visible(value: object) -> str:
+    """One line of text that is safe to show: what would move a cursor or hide text is written as an escape."""
+    return _UNSAFE.sub(_escape, str(value))
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def to_json(value: object) -> str:
+    """Indented JSON in which every dangerous character is an escape, so that a terminal can show it."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return _UNSAFE.sub(lambda found: found.group() if found.group() == "\n" else f"\\u{ord(found.group()):04x}", text)
+
+
+def prepare_streams() -> None:
+    """A terminal or a locale that cannot show a character gets an escape for it, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def console(stream: TextIO) -> Console:
+    """A console that reads no markup and guesses no highlights."""
+    from rich.console import Console
+
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+
+
+def write(text: str) -> None:
+    """One piece of data on stdout. BrokenPipeError when nobody reads it any more."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """One message on stderr. A reader that went away stops no run."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(visible_lines(text) + "\n")
+        sys.stderr.flush()
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout; None is shown as a dash."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("-" if cell is None else visible(cell)) for cell in row))
+    console(sys.stdout).print(table)
+
+
+def write_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Names and values on stdout, one fact a line; a fact without a value is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        if value is not None:
+            table.add_row(Text(name), Text(visible_lines(str(value))))
+    console(sys.stdout).print(table)
+
+
+def write_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on stdout."""
+    write(to_json(value))
+
+
+def leave_quietly() -> None:
+    """After a BrokenPipeError: give Python's own flush at exit a place to write to."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,89 @@
+"""What a command opens: the data folder, the stores where runs are, one run, its files and its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runs import registry
+from runs.errors import AmbiguousRun, RunNotFound
+from runs.registry import Run
+from runs.settings import Settings, StoreKind, prepare_home
+from runs.store import Store, open_store
+
+if TYPE_CHECKING:
+    from onward_ledger.database import Database
+    from onward_ledger.objects import Objects
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """One store of runs, open for reading and writing rows."""
+
+    settings: Settings
+    store: Store
+    database: Database
+
+
+def settings_for(store: StoreKind | None) -> Settings:
+    """Settings of this process; `store` is what the command line says, which wins over the environment."""
+    return Settings() if store is None else Settings(store=store)
+
+
+@contextmanager
+def opened(settings: Settings) -> Generator[Opened]:
+    """The store that the settings name, started where needed, its schema brought to this version."""
+    prepare_home(settings)
+    store = open_store(settings)
+    with closing(store.database("onward command")) as database:
+        database.migrate()
+        yield Opened(settings=settings, store=store, database=database)
+
+
+def places(store: StoreKind | None) -> list[Settings]:
+    """Where runs can be: the store that was named, or every one that exists. Looks, and starts nothing."""
+    settings = settings_for(store)
+    if "store" in settings.model_fields_set:
+        return [settings] if _exists(settings) else []
+    kinds: tuple[StoreKind, ...] = ("postgres", "sqlite")
+    return [found for found in (Settings(store=kind) for kind in kinds) if _exists(found)]
+
+
+def _exists(settings: Settings) -> bool:
+    if settings.store == "sqlite":
+        return settings.sqlite_path.exists()
+    if settings.database_url is not None:
+        return True
+    from runs.local_postgres import status
+
+    return status(settings.home).major is not None
+
+
+@contextmanager
+def found(typed: str, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
+    """The store that holds a run, and the run. Raises RunNotFound, AmbiguousRun, or UsageError for what is no id."""
+    hits: list[tuple[Settings, Run]] = []
+    missing: RunNotFound | None = None
+    for settings in places(store):
+        with opened(settings) as place:
+            try:
+                hits.append((settings, registry.find(place.database, typed)))
+            except RunNotFound as error:
+                missing = error
+    if not hits:
+        raise missing or RunNotFound(f"There is no run {typed}. `onward list` shows the runs there are.")
+    if len(hits) > 1:
+        ids = ", ".join(f"{run.run_id} ({settings.store})" for settings, run in hits)
+        raise AmbiguousRun(f"{typed} fits several runs: {ids}. Give more of the id, or --store.")
+    settings, run = hits[0]
+    with opened(settings) as place:
+        yield place, run
+
+
+def objects_of(settings: Settings) -> Objects:
+    """The object store that is configured here."""
+    from onward_ledger.objects import Objects
+
+    return Objects(settings.objects_url)

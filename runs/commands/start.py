@@ -1,0 +1,118 @@
+"""`onward run`: from a file to a driven run.
+
+The order is what makes a kill harmless. Nothing is written before the input was looked at. The input is staged before
+the row exists, and the row exists before it is driven; from then on `onward resume` goes on, whatever ended.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runs.commands.output import Format, say
+from runs.errors import UsageError
+
+if TYPE_CHECKING:
+    from onward_ledger import LedgerClient
+    from runs.commands.services import Opened
+    from runs.registry import Run
+    from runs.settings import StoreKind
+
+# How long a standing grant lasts that no deadline bounds.
+GRANT_DAYS = 7
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the command line asks for. `deadline` as typed; `budget` in US dollars."""
+
+    path: Path
+    asks: tuple[str, ...] = ()
+    model: str | None = None
+    approve: bool = False
+    deadline: str | None = None
+    budget: float | None = None
+
+
+def run(request: Request, *, store: StoreKind | None, output: Format) -> int:
+    """See `onward run`."""
+    say("Starting…")  # before the imports below, which take a moment
+    from runs.commands.intake import check_input
+
+    check_input(request.path)
+    deadline = parse_deadline(request.deadline)
+    _check_asks(request)
+    _check_model(request.model)
+    from runs.commands.driving import drive_and_answer
+    from runs.commands.services import opened, settings_for
+
+    with opened(settings_for(store)) as place:
+        made = _create(place, request, deadline)
+        say(f"Run {made.run_id}: {made.input_name}, {made.input_size:,} bytes.")
+        return drive_and_answer(place, made, output)
+
+
+def _check_asks(request: Request) -> None:
+    if any(not ask.strip() for ask in request.asks):
+        raise UsageError("A question given with --ask is empty.")
+
+
+def _check_model(spec: str | None) -> None:
+    """A model that cannot be had is said before there is a run."""
+    if spec is not None:
+        from graph.models import load_model
+
+        load_model(spec)
+
+
+def _create(opened: Opened, request: Request, deadline: timedelta | datetime | None) -> Run:
+    """The row, with what it needs to be driven to its end without a person where `--approve` says so."""
+    from graph.versions import CURRENT
+    from runs import local_ledger, registry
+    from runs.commands.services import objects_of
+
+    settings = opened.settings
+    now = opened.database.now()
+    deadline_at = now + deadline if isinstance(deadline, timedelta) else deadline
+    if deadline_at is not None and deadline_at <= now:
+        raise UsageError(f"The deadline {deadline_at.isoformat()} has passed already.")
+    with local_ledger.connect(settings) as ledger:
+        new = registry.NewRun(
+            owner=settings.principal,
+            workflow_version=CURRENT,
+            store=settings.store,
+            ledger=local_ledger.ledger_id(settings),
+            asks=request.asks,
+            model=request.model,
+            deadline_at=deadline_at,
+            budget_micros=round(request.budget * 1_000_000) if request.budget is not None else None,
+        )
+        made = registry.create(opened.database, objects_of(settings), request.path, new)
+        if request.approve:
+            # Behind the row: killed in between, the run waits for a person, who can approve it as any other.
+            _grant(ledger, made.run_id, deadline_at or now + timedelta(days=GRANT_DAYS))
+    return made
+
+
+def _grant(ledger: LedgerClient, run_id: str, expires_at: datetime) -> None:
+    ledger.grant(run_id, kind="report.publish", expires_at=expires_at)
+
+
+def parse_deadline(text: str | None) -> timedelta | datetime | None:
+    """A time from now ("90s", "30m", "2h", "1d") or an instant in ISO 8601 (without an offset: UTC)."""
+    if text is None:
+        return None
+    if found := re.fullmatch(r"(\d{1,6})([smhd])", text.strip()):
+        span = timedelta(**{_UNITS[found[2]]: int(found[1])})
+        if span:
+            return span
+    try:
+        instant = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(f"{text!r} is no deadline. Give 90s, 30m, 2h, 1d, or an ISO 8601 time.") from None
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
