@@ -130,6 +130,15 @@ def _rounded(numbers: str) -> str:
     return " ".join(text.split())
 
 
+def round_values(low: float, high: float) -> list[float]:
+    """A few round values for the lines of a grid; the first and the last enclose the range."""
+    _import_matplotlib()
+    from matplotlib.ticker import MaxNLocator
+
+    locator = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10])
+    return [float(value) for value in locator.tick_values(low, high)]
+
+
 @contextmanager
 def canvas(width: int, height: int, margins: tuple[int, int, int, int]) -> Generator[Canvas]:
     """A figure of this size with one pair of axes; margins are left, top, right, bottom. All in CSS pixels."""
@@ -151,7 +160,7 @@ def canvas(width: int, height: int, margins: tuple[int, int, int, int]) -> Gener
 
 def _import_matplotlib() -> None:
     with _importing:
-        if "matplotlib.font_manager" in sys.modules:
+        if "matplotlib" in sys.modules:
             return
         before = os.environ.get("MPLCONFIGDIR")
         with tempfile.TemporaryDirectory(prefix="onward-charts-") as folder:
@@ -162,6 +171,7 @@ def _import_matplotlib() -> None:
                 # Everything that will be used is imported now: the folder is gone afterwards.
                 importlib.import_module("matplotlib.backends.backend_svg")
                 importlib.import_module("matplotlib.figure")
+                importlib.import_module("matplotlib.style")
             finally:
                 del os.environ["MPLCONFIGDIR"]
                 if before is not None:

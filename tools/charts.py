@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tools.chart_svg import DOT, SERIES, Canvas, canvas, color
+from tools.chart_svg import DOT, SERIES, Canvas, canvas, color, round_values
 from tools.draft_types import Result, Scalar
 from tools.formatting import NUMERIC_TYPES, ColumnFormat, as_number, column_formats, number, shorten, text_width
 
@@ -87,7 +87,7 @@ def _point(row: Sequence[Scalar], keys: list[int], value: int, formats: list[Col
 
 
 def _without_value(count: int) -> list[str]:
-    return [f"{_groups(count)} not drawn for want of a value."] if count else []
+    return [f"Not drawn: {_groups(count)} without a value."] if count else []
 
 
 def _groups(count: int) -> str:
@@ -138,7 +138,7 @@ def _write(axes: Axes, text: str, at: tuple[float, float], offset: int, role: st
 def _line(points: list[Point], form: ColumnFormat, label: str, notes: list[str]) -> Chart:
     dated = [p for p in points if p.raw[0] is not None]
     if len(dated) < len(points):
-        notes = [*notes, f"{_groups(len(points) - len(dated))} not drawn for want of a place on the axis."]
+        notes = [*notes, f"Not drawn: {_groups(len(points) - len(dated))} without a place on the axis."]
     names = list(dict.fromkeys(p.keys[1] for p in dated)) if dated and len(dated[0].keys) > 1 else [""]
     if len(names) > SERIES:
         notes = [*notes, f"The first {SERIES} lines are drawn, {len(names) - SERIES:,} more are not."]
@@ -240,14 +240,6 @@ def _limits(points: list[Point]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _ticks(points: list[Point]) -> list[float]:
-    """Round values for the lines of the grid; the first and the last enclose all points."""
-    from matplotlib.ticker import MaxNLocator
-
-    ticks = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(*_limits(points))
-    return [float(tick) for tick in ticks]
-
-
 def _tick_text(tick: float, ticks: list[float], form: ColumnFormat) -> str:
     if form.percent:
         return f"{round(tick * 100, 6):g}%"
@@ -256,7 +248,7 @@ def _tick_text(tick: float, ticks: list[float], form: ColumnFormat) -> str:
 
 
 def _scale_width(points: list[Point], form: ColumnFormat) -> int:
-    ticks = _ticks(points)
+    ticks = round_values(*_limits(points))
     return round(max(text_width(_tick_text(t, ticks, form)) for t in ticks) * CHARACTER) + 14
 
 
@@ -265,7 +257,7 @@ def _scales(drawing: Canvas, points: list[Point], axis: _Axis, form: ColumnForma
     for side in axes.spines.values():
         side.set_visible(False)
     axes.tick_params(length=0, labelsize=12, labelcolor=color("label"), pad=8)
-    ticks = _ticks(points)
+    ticks = round_values(*_limits(points))
     axes.set_ylim(ticks[0], ticks[-1])
     axes.set_yticks(ticks, [drawing.text(_tick_text(tick, ticks, form)) for tick in ticks])
     axes.grid(axis="y", color=color("grid"), linewidth=1)

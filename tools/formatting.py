@@ -133,7 +133,10 @@ def _decimals(numbers: Sequence[Number]) -> int:
     if all(isinstance(n, int) or n % 1 == 0 for n in numbers):
         return 0
     largest = max(abs(n) for n in numbers)
-    return 2 if largest >= 1 else min(8, 2 - math.floor(math.log10(largest)))
+    if largest >= 1:
+        return 2
+    most = min(8, 2 - math.floor(math.log10(largest)))
+    return next((d for d in range(2, most) if all(round(n, d) == n for n in numbers)), most)
 
 
 def number(value: Number | None, decimals: int, separator: str = ",") -> str:

@@ -112,6 +112,7 @@ class _Viewer:
         self.doc, self.profile, self.results = doc, profile, results
         self.formats = {question: column_formats(result) for question, result in results.items()}
         self.section_ids = {s["question_id"]: f"s{n}" for n, s in enumerate(doc["sections"], 1)}
+        self.tables = {s["question_id"]: self.table(s) for s in doc["sections"]}
 
     def view(self) -> View:
         sheets = [_sheet(sheet) for sheet in self.profile["sheets"]]
@@ -144,10 +145,14 @@ class _Viewer:
             heading=heading,
             blocks=self.blocks(section["prose"]),
             chart=draw(result, section["chart"], label) if result else None,
-            table=_table(result, self.formats[section["question_id"]], _rows(section)) if result else None,
+            table=self.tables[section["question_id"]],
             notes=[one_line(note) for note in result.get("notes", [])] if result else [],
             sql=readable(result["sql"]) if result else "",
         )
+
+    def table(self, section: Section) -> Table | None:
+        result, spec = self.results.get(section["question_id"]), section["table"]
+        return _table(result, self.formats[section["question_id"]], spec["max_rows"]) if result and spec else None
 
     def blocks(self, paragraphs: list[Paragraph]) -> list[Block]:
         """Paragraphs, with neighbouring bullets gathered into one list."""
@@ -183,9 +188,8 @@ class _Viewer:
         question, row, name = ref
         column, value = cell
         text = "no value" if value is None else _short(self.formats[question][column["name"]].show(value))
-        section = self.section_ids.get(question)
-        shown = next((_rows(s) for s in self.doc["sections"] if s["question_id"] == question), 0)
-        link = "" if section is None else f"{section}-r{row}" if row < shown else section
+        section, table = self.section_ids.get(question), self.tables.get(question)
+        link = "" if section is None else f"{section}-r{row}" if table and row < len(table.rows) else section
         source = one_line(f"Result {question}, row {row + 1}, {name}")
         return Inline(kind="figure", text=text, strong=strong, link=link, source=source)
 
@@ -201,17 +205,13 @@ def _words(text: str) -> str:
     return f"{' ' if text[:1].isspace() else ''}{line}{' ' if line and text[-1:].isspace() else ''}"
 
 
-def _rows(section: Section) -> int:
-    return section["table"]["max_rows"] if section["table"] else 0
-
-
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1].rstrip() + "…"
 
 
 def _table(result: Result, formats: dict[str, ColumnFormat], most: int) -> Table | None:
     """The first rows. One cell makes no table: it stands in the text."""
-    if not most or (len(result["columns"]) == 1 and result["total_rows"] == 1):
+    if len(result["columns"]) == 1 and result["total_rows"] == 1:
         return None
     shows = [formats[c["name"]].show for c in result["columns"]]
     rows = [[_short(show(cell)) for show, cell in zip(shows, row, strict=True)] for row in result["rows"][:most]]

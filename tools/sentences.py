@@ -294,21 +294,23 @@ def _missing(question: TypedQuestion, result: Result) -> Told:
         none = say("No cell of the sheet ", name_of(question["sheet"]), " is empty in the columns looked at.")
         return Told(kind="missing", finding=none, prose=[none])
 
-    def line(row: int) -> Paragraph:
-        missing, rows, share = (ref_to(result, row, column) for column in (1, 2, 3))
-        return say(ref_to(result, row, 0), ": ", missing, " of ", rows, " cells (", share, ")")
+    def share(row: int) -> Paragraph:
+        return say(ref_to(result, row, 0), " (", ref_to(result, row, 3), ")")
 
-    lines: list[Paragraph] = [[{"mark": "bullet"}, *line(row)] for row in gaps[:LISTED]]
-    intro = "These columns have empty cells:" if len(gaps) <= LISTED else "The columns with the most empty cells:"
+    most, *others = gaps
+    missing, rows = ref_to(result, most, 1), ref_to(result, most, 2)
+    finding = say("The column with the most empty cells is ", ref_to(result, most, 0), ": ", missing, " of ", rows, ".")
+    first = say("The column ", *share(most), " has the most empty cells")
+    first += say(", then ", *join([share(row) for row in others[:2]]), ".") if others else say("; no other has any.")
     after = say("Empty cells are left out of totals and averages; they are not taken for zero.")
     return Told(
         kind="missing",
-        finding=[*say("Most cells are missing in the column "), *line(gaps[0]), *say(".")],
-        prose=[say(intro), *lines, after],
+        finding=finding,
+        prose=[first, after],
         figure={
-            "label": say("Missing in ", ref_to(result, gaps[0], 0)),
-            "value": ref_to(result, gaps[0], 1),
-            "note": say(ref_to(result, gaps[0], 3), " of its cells"),
+            "label": say("Missing in ", ref_to(result, most, 0)),
+            "value": ref_to(result, most, 1),
+            "note": say(ref_to(result, most, 3), " of its cells"),
         },
     )
 
