@@ -44,10 +44,15 @@ def compose_offline(plan: Mapping[str, Any], profile: Profile, results: Results)
 
 
 def key_figures(plan: Mapping[str, Any], profile: Profile, results: Results) -> list[KeyFigure]:
-    """The figures for the top of the page, most general first. Also for a draft whose words a language model wrote."""
-    told = [words for _, words in _told(plan, profile, results)]
-    told.sort(key=lambda words: _FIGURE_ORDER.index(words.kind))
-    return [words.figure for words in told if words.figure][:MOST_KEY_FIGURES]
+    """The figures for the top of the page, most general first; a second of a kind only where there is room.
+
+    Also for a draft whose words a language model wrote.
+    """
+    told = sorted((w for _, w in _told(plan, profile, results)), key=lambda words: _FIGURE_ORDER.index(words.kind))
+    figures = [(words.kind, words.figure) for words in told if words.figure]
+    first = [i for i, (kind, _) in enumerate(figures) if kind not in [k for k, _ in figures[:i]]]
+    chosen = [*first, *(i for i in range(len(figures)) if i not in first)][:MOST_KEY_FIGURES]
+    return [figures[i][1] for i in sorted(chosen)]
 
 
 def data_notes(profile: Profile, questions: Sequence[Mapping[str, Any]]) -> list[Paragraph]:

@@ -244,7 +244,7 @@ class _Checker:
                     if name not in self.names:
                         yield Problem(where=where, what=self._unknown_name(name))
                 case {"quote": str(quote)} if heading is not None:
-                    if quote not in self.asks:
+                    if " ".join(quote.split()) not in [" ".join(ask.split()) for ask in self.asks]:
                         yield Problem(where=where, what=f'"{quote}" is quoted, but nobody asked it.')
                 case {"mark": "bullet"} if segment is paragraph[0]:
                     pass

@@ -14,6 +14,7 @@ from tools.charts import Chart, draw
 from tools.draft import BadReference, find_cell, segments_of
 from tools.draft_types import Document, Paragraph, Profile, Result, Results, Scalar, Section
 from tools.formatting import ColumnFormat, column_formats, one_line, readable, text_width
+from tools.profile import MAX_DISTINCT
 
 LONGEST_SHOWN = 120  # characters of a cell; the rest of a longer text is left to the file
 COLUMN_TABLE = (
@@ -304,8 +305,8 @@ def _column(column: Any) -> list[str]:
     return [one_line(column["name"]), kind, *counts, *(_short(show(end)) for end in ends)]
 
 
-def _distinct(count: Any) -> str:
-    return f"{count:,}" if isinstance(count, int) else one_line(str(count))
+def _distinct(count: int) -> str:
+    return f"{count:,}" if count < MAX_DISTINCT else f"{count:,} or more"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -45,12 +45,12 @@ def ref_to(result: Result, row: int, column: int) -> RefSegment:
     return {"ref": [result["question_id"], row, result["columns"][column]["name"]]}
 
 
-def join(items: Sequence[Paragraph]) -> Paragraph:
+def join(items: Sequence[Paragraph], last: str = " and ") -> Paragraph:
     """Items with commas, and "and" before the last."""
     joined: Paragraph = []
     for index, item in enumerate(items):
         if index:
-            joined += say(" and " if index == len(items) - 1 else ", ")
+            joined += say(last if index == len(items) - 1 else ", ")
         joined += item
     return joined
 
@@ -204,7 +204,7 @@ def _trend(answer: Answer) -> Told:
     if not answer.partial and len(dated) > 1:
         told.append(_first_to_last(answer, dated))
     if ends and differ:
-        told.append([*say("The ", *answer.measure, " is "), *join(ends), *say(".")])
+        told.append([*say("The ", *answer.measure, " is "), *join(ends, ", and "), *say(".")])
     told += _undated(answer) + answer.condition
     return Told(
         kind="trend",
