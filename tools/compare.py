@@ -4,8 +4,8 @@ Integers, text, dates and booleans must be equal, numbers equal to one part in 1
 doubles differ by far less, and a wrong figure by far more. Where large numbers cancelled out, what is left has no such
 relative precision; there the second answer gives an absolute floor (`tools.recompute.Recomputed`).
 
-The order of the rows counts. Only rows whose values are equal within that tolerance may stand in each other's place,
-since the last digit of an inexact sum decides which of them comes first.
+The order of the rows counts. Only rows with inexact values that are equal within that tolerance may stand in each
+other's place, since the last digit of such a sum decides which of them comes first.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def _pairs(
     by_keys = {_keys(row, kinds): at for at, row in enumerate(expected)} if again.get("by_value") else {}
     for position, row in enumerate(rows[: len(expected)]):
         at = by_keys.get(_keys(row, kinds), position)
-        tied = _equal(kinds[-1], expected[at][-1], expected[position][-1], rel_tol, floors[at] + floors[position])
-        if not tied:
-            at = position
+        floor = min(floors[at], floors[position])
+        if not (floor and _equal(kinds[-1], expected[at][-1], expected[position][-1], rel_tol, 2 * floor)):
+            at = position  # exact values: their order is settled, and ties are by the keys
         yield position, row, expected[at], floors[at]
 
 

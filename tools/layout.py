@@ -48,7 +48,7 @@ Row: TypeAlias = Sequence[str | None]
 
 _NUMBER: Final = re.compile("|".join(f"(?:{style.pattern})" for style in NUMBER_STYLES.values()))
 _DATES: Final = [re.compile(pattern) for pattern in DATE_FORMATS.values()]
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_YEAR: Final = re.compile(r"(?:19|20)[0-9][0-9]")
 
 
 @dataclass(frozen=True, kw_only=True)

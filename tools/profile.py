@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import polars as pl
 
@@ -32,9 +32,9 @@ MAX_DECIMALS: Final = 9
 EXACT_SCALED: Final = 10**15  # up to here a double holds every decimal of 15 digits apart from its neighbours
 
 _ID_WORDS: Final = frozenset(
-    ("id", "ids", "uid", "uuid", "guid", "no", "nr", "num", "number", "code", "key", "sku", "ean", "isbn", "zip")
-    + ("zipcode", "postcode", "plz", "phone", "tel", "ref", "reference")
+    ("id", "ids", "uid", "uuid", "guid", "no", "nr", "num", "number", "code", "key", "sku", "ean", "isbn")
 )
+_ADDRESS_WORDS: Final = frozenset(("zip", "zipcode", "postcode", "plz", "phone", "tel", "ref", "reference"))
 _PERIOD_WORDS: Final = frozenset(("year", "month", "quarter", "week", "weekday", "day", "hour", "jahr", "monat"))
 _PERIOD_CJK: Final = re.compile("年份|年度|^年$|月份|^月$|季度|^周$|星期|^日$")
 _ID_CJK: Final = re.compile("编号|代码|号码|单号|序号|编码|工号|学号|身份证|邮编|電話|电话|番号|コード|주문번호")
@@ -112,7 +112,7 @@ def _decimals(present: pl.Series) -> int | None:
     """
     if present.is_empty():
         return None
-    largest = max(abs(float(present.min() or 0)), abs(float(present.max() or 0)))  # type: ignore[arg-type]
+    largest = cast(float, present.abs().max())
     for decimals in range(MAX_DECIMALS + 1):
         scale = 10**decimals
         if largest * scale >= EXACT_SCALED:
@@ -144,7 +144,7 @@ def _is_identifier(column: Column, present: pl.Series, distinct: int) -> bool:
         return column.type == "integer" or unique
     if column.type != "integer" or distinct < len(present) or len(present) < 10:
         return False
-    return int(present.max()) - int(present.min()) == len(present) - 1  # type: ignore[arg-type]
+    return cast(int, present.max()) - cast(int, present.min()) == len(present) - 1
 
 
 def called_identifier(name: str) -> bool:
@@ -152,7 +152,7 @@ def called_identifier(name: str) -> bool:
     if _COUNTING_WORDS.search(name):
         return False
     words = _words(name)
-    return bool(words and words[-1] in _ID_WORDS) or bool(_ID_CJK.search(name))
+    return bool(words and words[-1] in _ID_WORDS | _ADDRESS_WORDS) or bool(_ID_CJK.search(name))
 
 
 def called_period(name: str) -> bool:
@@ -167,6 +167,6 @@ def _words(name: str) -> list[str]:
 
 def _is_low(present: pl.Series, distinct: int) -> bool:
     """Few enough different short values to group by: at most 20; or 50 or a square root, when each comes twice."""
-    if present.str.len_chars().mean() > 60:  # type: ignore[operator]
+    if cast(float, present.str.len_chars().mean()) > 60:
         return False
     return distinct <= 20 or (distinct <= max(50, math.isqrt(len(present))) and distinct <= 0.5 * len(present))

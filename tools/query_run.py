@@ -96,14 +96,14 @@ def _run(request: Mapping[str, Any]) -> dict[str, Any]:
             load(connection, sheet, path)
     confine(connection)
     try:
-        return _collect(connection, sql, _free_name(sheets), limits)
+        return collect(connection, sql, _free_name(sheets), limits)
     except duckdb.CatalogException as error:
         raise QueryError(
             "failed", f"{_shortened(str(error))}\nThe tables are: {', '.join(map(quoted, sheets))}."
         ) from error
 
 
-def _collect(connection: duckdb.DuckDBPyConnection, sql: str, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
+def collect(connection: duckdb.DuckDBPyConnection, sql: str, name: str, limits: Mapping[str, int]) -> dict[str, Any]:
     """Run the query into a table of its own, so that its rows can be counted without bringing all of them to Python."""
     relation = connection.sql(sql)
     names, ids = _unique(relation.columns), [str(kind.id) for kind in relation.types]

@@ -315,15 +315,16 @@ def _json(cell: Cell) -> JsonScalar:
 
 
 def _named_once(columns: Sequence[OutputColumn]) -> list[OutputColumn]:
-    """A name that is taken, case aside, gets " (2)", " (3)" …"""
+    """A name that is taken, case aside, gets " (2)", " (3)" …, whichever no other column has of its own."""
+    given = {column["name"].casefold() for column in columns}
     taken: set[str] = set()
     named: list[OutputColumn] = []
     for column in columns:
         name, number = column["name"], 1
-        while name.lower() in taken:
+        while name.casefold() in taken or (number > 1 and name.casefold() in given):
             number += 1
             name = f"{column['name']} ({number})"
-        taken.add(name.lower())
+        taken.add(name.casefold())
         named.append(OutputColumn(name=name, type=column["type"]))
     return named
 

@@ -266,7 +266,7 @@ def _ranking(answer: Answer) -> Told:
     by = join([say(name_of(key["column"])) for key in answer.question["group"]])
     leaders = join([answer.key(row) for row in tied[:LISTED]]) + say(", among others" if len(tied) > LISTED else "")
     finding = say("By ", *by, ", the ", *answer.measure, f" is {answer.word(end)} for ", *leaders)
-    finding += say(", at ", answer.value(ranked[0]), ".")
+    finding += say(", on " if answer.dates else ", at ", answer.value(ranked[0]), ".")
     prose = say("The ", *answer.measure, f" is {answer.word(end)} for ", *leaders, " (", answer.value(ranked[0]), ")")
     runners = [say(*answer.key(row), " (", answer.value(row), ")") for row in ranked[len(tied) :][:2]]
     prose += say(", followed by ", *join(runners), ".") if runners else say(".")

@@ -19,10 +19,10 @@ import polars as pl
 
 from tools.sheet import ColumnType, Note, quoted
 
-_TIME: Final = r"(?:[ T](?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,6})\d*)?)?Z?)?"
-_YEAR: Final = r"(?P<y>[12]\d{3})"
+_TIME: Final = r"(?:[ T](?P<H>[0-9]{1,2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:[.,](?P<f>[0-9]{1,6})[0-9]*)?)?Z?)?"
+_YEAR: Final = r"(?P<y>[12][0-9]{3})"
 _MONTH: Final = r"(?P<m>0?[1-9]|1[0-2])"
-_DAY: Final = r"(?P<d>0?[1-9]|[12]\d|3[01])"
+_DAY: Final = r"(?P<d>0?[1-9]|[12][0-9]|3[01])"
 _NAME: Final = r"(?P<n>[A-Za-z]{3})[a-z]*"
 
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -55,12 +55,12 @@ class NumberStyle:
     @property
     def pattern(self) -> str:
         """A regular expression that a whole value must match."""
-        digits = r"(?:0|[1-9]\d{0,17})"
+        digits = r"(?:0|[1-9][0-9]{0,17})"
         if self.thousands:
-            digits = rf"(?:{digits}|[1-9]\d{{0,2}}(?:{self.thousands}\d{{3}}){{1,5}})"
+            digits = rf"(?:{digits}|[1-9][0-9]{{0,2}}(?:{self.thousands}[0-9]{{3}}){{1,5}})"
         mark = re.escape(self.decimal)
-        exponent = r"|\d+\.\d+[eE][+-]?\d{1,3}|\d+[eE][+-]\d{1,3}" if self == PLAIN else ""
-        return rf"-?(?:{digits}(?:{mark}\d*)?|{mark}\d+{exponent})"
+        exponent = r"|[0-9]+\.[0-9]+[eE][+-]?[0-9]{1,3}|[0-9]+[eE][+-][0-9]{1,3}" if self == PLAIN else ""
+        return rf"-?(?:{digits}(?:{mark}[0-9]*)?|{mark}[0-9]+{exponent})"
 
 
 PLAIN: Final = NumberStyle(thousands="", decimal=".")
@@ -168,7 +168,7 @@ def as_text(name: str, values: pl.Series) -> Typed:
     dates = _matches(present, DATE_FORMATS["YYYY-MM-DD"])
     others = present.filter(~numbers & ~dates)
     counts = {"number": int(numbers.sum()), "date": int(dates.sum()), "other value": len(others)}
-    codes = counts["date"] == 0 and bool(others.str.contains(r"^\s*\d+\s*$").all())  # 01234 beside 90210
+    codes = counts["date"] == 0 and bool(others.str.contains(r"^\s*[0-9]+\s*$").all())  # 01234 beside 90210
     if codes or sum(count > 0 for count in counts.values()) < 2:
         return Typed(type="text", values=values)
     found = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts.items() if count]

@@ -1,0 +1,114 @@
+"""From the bytes of a .csv to characters, and the character that separates its cells.
+
+Encoding: a byte order mark, else UTF-8 if the bytes are valid UTF-8, else UTF-16 by its zero bytes, else what
+charset-normalizer finds likely among the encodings that spreadsheets still write. Delimiter: a first line "sep=;"
+(which Excel writes), else the one of , ; tab | that cuts the first records into the same number of cells most often.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections import Counter
+from typing import Final
+
+from charset_normalizer import from_bytes
+
+from tools.errors import InputError
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+LONGEST_CELL: Final = 1 << 20  # characters; Excel allows 32,767
+_SNIFFED_RECORDS: Final = 200
+_SNIFFED_BYTES: Final = 1 << 18
+
+# In a spreadsheet's reach; many more guesses would only make wrong ones likelier.
+_ENCODINGS: Final = (
+    "gb18030",
+    "big5",
+    "shift_jis",
+    "euc_jp",
+    "euc_kr",
+    "cp1252",
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "cp1254",
+)
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+_SEPARATOR_LINE: Final = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
+
+
+def find_encoding(content: bytes) -> str:
+    """The name of the encoding in which all of the content can be decoded, or InputError."""
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), None)
+    candidates = [encoding] if encoding else ["utf-8", *_by_zero_bytes(content), *_likely(content)]
+    for candidate in candidates:
+        text = _decoded(content, candidate)
+        if text is not None:
+            _check_is_text(text)
+            return candidate
+    raise InputError("The characters of the file cannot be made out. Save it again as .csv in UTF-8.")
+
+
+def find_delimiter(text: str) -> tuple[str, int]:
+    """The delimiter, and how many characters at the beginning are not data."""
+    line = _SEPARATOR_LINE.match(text[:20])
+    if line:
+        return line[1], line.end()
+    sample = text[:_SNIFFED_BYTES]
+    if len(text) > len(sample):
+        sample = sample[: sample.rfind("\n") + 1] or sample
+    best = max(DELIMITERS, key=lambda delimiter: (_regularity(sample, delimiter), -DELIMITERS.index(delimiter)))
+    return best, 0
+
+
+def _decoded(content: bytes, encoding: str) -> str | None:
+    try:
+        return content.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        return None
+
+
+def _by_zero_bytes(content: bytes) -> list[str]:
+    """UTF-16 without a mark: Latin letters, digits and delimiters have a zero byte on one side."""
+    sample = content[:_SNIFFED_BYTES]
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    if even + odd < len(sample) // 20:
+        return []
+    return ["utf-16-le"] if odd > even else ["utf-16-be"]
+
+
+def _likely(content: bytes) -> list[str]:
+    """Guesses from a sample, the likelier first; then Western European, which decodes nearly anything."""
+    sample = b"\n".join(line for line in content[:_SNIFFED_BYTES].splitlines() if not line.isascii())
+    found = from_bytes(sample or content[:_SNIFFED_BYTES], cp_isolation=list(_ENCODINGS))
+    return [*(match.encoding for match in found), "cp1252"]
+
+
+def _check_is_text(text: str) -> None:
+    sample = text[:_SNIFFED_BYTES]
+    if len(_CONTROL.findall(sample)) + sample.count("\0") > len(sample) // 100:
+        raise InputError("The file is not text, whatever its name says. Give an .xlsx workbook or a .csv file.")
+
+
+def _regularity(sample: str, delimiter: str) -> tuple[float, int]:
+    """How many of the records have the usual number of cells, if that is more than one; and that number."""
+    counts: Counter[int] = Counter()
+    try:
+        for record in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter):
+            counts[len(record)] += bool(record)
+            if counts.total() >= _SNIFFED_RECORDS:
+                break
+    except csv.Error:
+        return 0.0, 0
+    usual, times = max(counts.items(), key=lambda entry: (entry[1], entry[0]), default=(0, 0))
+    return (times / counts.total(), usual) if usual > 1 else (0.0, 0)
