@@ -121,7 +121,8 @@ def test_ties_are_shared():
 def test_latest_and_earliest_for_dates():
     asked = question("q1", "x", "max", "date", group=[("region", "value")])
     rows = [["a", "2025-03-01"], ["b", "2024-01-01"], ["c", "2025-02-01"], ["d", "2024-06-01"]]
-    _, (prose,) = said(asked, result("q1", [("region", "text"), ("maximum of date", "date")], rows))
+    finding, (prose,) = said(asked, result("q1", [("region", "text"), ("maximum of date", "date")], rows))
+    assert finding == "By region, the maximum of date is latest for a, on 1 Mar 2025."
     assert prose == (
         "The maximum of date is latest for a (1 Mar 2025), followed by c (1 Feb 2025) and d (1 Jun 2024). "
         "It is earliest for b (1 Jan 2024)."
