@@ -26,34 +26,16 @@ REPOSITORY = Path(__file__).parents[2]
 STRANGER = 54321  # a user id that is neither root's nor the server's
 
 
-@pytest.fixture(scope="module")
-def shared_home(tmp_path_factory):
-    home = tmp_path_factory.mktemp("closed", numbered=True) / "home"
-    home.mkdir(mode=0o700)
-    ensure(home)
-    yield home
-    stop(home)
-    for folder in status(home).outside:
-        shutil.rmtree(folder)
-
-
-@pytest.fixture
-def stopped(shared_home):
-    """A database that has been used, and whose server does not run."""
-    stop(shared_home)
-    return shared_home
-
-
-def test_the_data_lies_where_the_server_account_can_go(shared_home):
-    dsn = ensure(shared_home)
-    place = find_place(shared_home)
-    assert place.data == Path("/var/tmp") / key_of(shared_home)
+def test_the_data_lies_where_the_server_account_can_go(local_home):
+    dsn = ensure(local_home)
+    place = find_place(local_home)
+    assert place.data == Path("/var/tmp") / key_of(local_home)
     assert place.data.stat().st_uid == place.account.uid == pwd.getpwnam(place.account.name).pw_uid
     assert place.data.stat().st_mode & 0o7777 == 0o700
-    assert json.loads((shared_home / "postgres.json").read_text()) == {"data": str(place.data)}
+    assert json.loads((local_home / "postgres.json").read_text()) == {"data": str(place.data)}
     assert dsn == place.dsn
 
-    server = psutil.Process(status(shared_home).pid)
+    server = psutil.Process(status(local_home).pid)
     assert server.uids() == (place.account.uid,) * 3
     assert server.gids() == (place.account.gid,) * 3
 
@@ -112,45 +94,45 @@ def test_a_link_that_somebody_made_before_is_refused(tmp_path):
     assert list(target.iterdir()) == []
 
 
-def test_data_that_is_gone_is_told_and_not_made_anew(stopped):
-    data = find_place(stopped).data
+def test_data_that_is_gone_is_told_and_not_made_anew(stopped_home):
+    data = find_place(stopped_home).data
     away = data.with_name(f"{data.name}.away")
     data.rename(away)
     try:
         with pytest.raises(LocalPostgresError, match=f"was in {data}, and that folder is gone"):
-            ensure(stopped)
+            ensure(stopped_home)
         assert not data.exists()
     finally:
         away.rename(data)
-    ensure(stopped)
+    ensure(stopped_home)
 
 
-def test_a_home_that_was_moved_keeps_its_data(stopped):
-    data = find_place(stopped).data
-    moved = stopped.with_name("moved")
-    stopped.rename(moved)
+def test_a_home_that_was_moved_keeps_its_data(stopped_home):
+    data = find_place(stopped_home).data
+    moved = stopped_home.with_name("moved")
+    stopped_home.rename(moved)
     try:
         ensure(moved)
         assert status(moved).data == data
         stop(moved)
     finally:
-        moved.rename(stopped)
-    ensure(stopped)
+        moved.rename(stopped_home)
+    ensure(stopped_home)
 
 
-def test_a_pointer_that_says_nothing_is_told(stopped):
-    pointer = stopped / "postgres.json"
+def test_a_pointer_that_says_nothing_is_told(stopped_home):
+    pointer = stopped_home / "postgres.json"
     right = pointer.read_text()
     try:
         for wrong in ("", "[]", '{"data": 1}', '{"data": "relative"}'):
             pointer.write_text(wrong)
             with pytest.raises(LocalPostgresError, match="should say where the database lies"):
-                ensure(stopped)
+                ensure(stopped_home)
     finally:
         pointer.write_text(right)
 
 
-def test_a_home_is_roots_or_a_users_and_not_both(shared_home, tmp_path, monkeypatch):
+def test_a_home_is_roots_or_a_users_and_not_both(local_home, tmp_path, monkeypatch):
     users = tmp_path / "users"
     (users / "postgres").mkdir(parents=True)
     os.chown(users / "postgres", STRANGER, -1)
@@ -158,9 +140,9 @@ def test_a_home_is_roots_or_a_users_and_not_both(shared_home, tmp_path, monkeypa
         ensure(users)
     monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
     with pytest.raises(
-        LocalPostgresError, match=f"has been used by root, whose database lies in /var/tmp/{key_of(shared_home)}"
+        LocalPostgresError, match=f"has been used by root, whose database lies in /var/tmp/{key_of(local_home)}"
     ):
-        find_place(shared_home)
+        find_place(local_home)
 
 
 # -- programs that the server's account cannot reach ---------------------------------------------------------------
@@ -300,17 +282,17 @@ if sys.platform == "linux":
     # audit_write, setfcap: what a container's root has by default. It may not see where other processes run.
     CONTAINER_RIGHTS = (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31)
 
-    def test_the_server_has_none_of_roots_groups(stopped):
+    def test_the_server_has_none_of_roots_groups(stopped_home):
         before = os.getgroups()
         os.setgroups([STRANGER])
         try:
-            ensure(stopped)
+            ensure(stopped_home)
         finally:
             os.setgroups(before)
-        lines = Path(f"/proc/{status(stopped).pid}/status").read_text().splitlines()
+        lines = Path(f"/proc/{status(stopped_home).pid}/status").read_text().splitlines()
         assert [line.split()[1:] for line in lines if line.startswith("Groups:")] == [[]]
 
-    def test_root_of_a_container(stopped):
+    def test_root_of_a_container(stopped_home):
         code = """
             import os, sys
             from pathlib import Path
@@ -337,6 +319,6 @@ if sys.platform == "linux":
                     ctypes.CDLL(None).prctl(24, right, 0, 0, 0)
             os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
         """
-        command = [sys.executable, "-c", textwrap.dedent(wrapper), "-c", textwrap.dedent(code), str(stopped)]
+        command = [sys.executable, "-c", textwrap.dedent(wrapper), "-c", textwrap.dedent(code), str(stopped_home)]
         done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
         assert done.stdout.split("\n") == ["rights are taken", "done", ""], done.stderr
