@@ -17,7 +17,7 @@ from graph.asking import ask, language_model
 from graph.context import Context
 from graph.delivery import approval_request, draft_objects, draft_of, publication, saved_objects
 from graph.errors import ActionFailed, OutcomeUnknown
-from graph.prompts import plan_messages, read_draft, read_plan, write_messages
+from graph.prompts import MAX_ROWS_SHOWN, plan_messages, read_draft, read_plan, write_messages
 from graph.state import Draft, State, Update
 from onward_ledger.action import Action, Status
 from tools.compose import data_notes, key_figures
@@ -103,10 +103,11 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
     remarks = state["remarks"]
     problems = state["verification"]["problems"] if state["failures"] and "verification" in state else []
     context.recorder.progress(step, "Writing the report")
+    max_rows = MAX_ROWS_SHOWN if state["plan"]["language_model"] else None
     document = ask(
         context,
         step,
-        write_messages(plan, profile, results, remarks, problems),
+        write_messages(plan, profile, results, remarks, problems, max_rows),
         lambda message: read_draft(message, plan, profile),
     )
     document |= {

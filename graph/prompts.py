@@ -13,12 +13,13 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from tools.compose import TABLE_ROWS
 from tools.draft import parse_prose
 from tools.errors import QuestionError
 from tools.questions import validate
 
 MAX_QUESTIONS = 12  # bounds the run: the recursion limit and the size of the report follow from it
-MAX_ROWS_SHOWN = 60  # rows of a result that a model sees; the report's table has them all
+MAX_ROWS_SHOWN = 60  # rows of a result that a language model sees, and pays for
 
 # Finish reasons that mean "the model said all it wanted to say", over the providers that LangChain speaks to.
 COMPLETE = {"stop", "end_turn", "stop_sequence", "complete", "completed", "STOP"}
@@ -61,9 +62,10 @@ def write_messages(
     results: dict[str, dict[str, Any]],
     remarks: Sequence[str],
     problems: Sequence[str],
+    max_rows: int | None,
 ) -> list[BaseMessage]:
-    """The request for a draft."""
-    shown = {k: {**r, "rows": r["rows"][:MAX_ROWS_SHOWN]} for k, r in results.items()}
+    """The request for a draft, with at most `max_rows` rows of each result (None: all)."""
+    shown = {k: {**r, "rows": r["rows"][:max_rows]} for k, r in results.items()}
     request = {"task": "write", "plan": plan, "profile": profile, "results": shown}
     return [SystemMessage(_WRITE), _as_json({**request, "remarks": list(remarks), "problems": list(problems)})]
 
@@ -116,7 +118,7 @@ def read_draft(message: AIMessage, plan: dict[str, Any], profile: dict[str, Any]
                 "question_id": question["id"],
                 "heading": _paragraphs([section.get("heading") or question["text"]], profile)[0],
                 "prose": _paragraphs(_list(section, "prose"), profile),
-                "table": {"result": question["id"], "max_rows": MAX_ROWS_SHOWN},
+                "table": {"result": question["id"], "max_rows": TABLE_ROWS},
                 "chart": question["chart"],
             }
         )
