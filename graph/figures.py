@@ -25,7 +25,7 @@ def answer(context: Context, state: State, question: dict[str, Any]) -> dict[str
     Raises QueryError only when the query child died by itself, which is worth another try.
     """
     profile = get_json(context, state["profile"])
-    sql = question["sql"] if "sql" in question else compile_sql(question, profile)
+    sql = question["sql"] if "sql" in question else compile_sql(cast(Any, question), profile)
     try:
         found = context.queries().run(table_files(context, state), sql)
     except QueryError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from graph.context import Context
 from graph.state import InputRef, State, TableRef
@@ -29,7 +29,7 @@ def take_in(context: Context, source: InputRef) -> tuple[list[TableRef], dict[st
         sheet.table.write_parquet(buffer)
         tables.append({"sheet": sheet.name, **context.files.put(buffer.getvalue())})
         context.recorder.check()
-    return tables, cast(dict[str, Any], describe(workbook))
+    return tables, describe(workbook)
 
 
 def put_json(context: Context, value: Any) -> Ref:
