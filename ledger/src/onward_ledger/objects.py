@@ -74,6 +74,7 @@ class Objects:
 
     def __init__(self, url: str, *, environment: Mapping[str, str] | None = None) -> None:
         self._folder = _local_folder(url)
+        self._named: set[Path] = set()  # folders whose own names are known to be on disk
         environment = os.environ if environment is None else environment
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -144,14 +145,17 @@ class Objects:
             raise ObjectConflict(f"The object {key} exists with the digest {found[:12]}…, not {digest[:12]}….")
 
     def _sync(self, key: str) -> None:
-        """Put a local file and every folder from it up to the root on disk."""
+        """Put a local file on disk, and its name, and the names of the folders above that are new to this process."""
         if self._folder is None:
             return
         path = self._folder / key
         _fsync(path)
-        while path != self._folder:
+        named = False
+        while path != self._folder and not named:
             path = path.parent
             _fsync(path)
+            named = path in self._named
+            self._named.add(path)
 
 
 def _fsync(path: Path) -> None:

@@ -14,6 +14,7 @@ from onward_ledger.action import FINAL, Action, Decision, Intent, Status
 from onward_ledger.database import Row
 from onward_ledger.errors import FenceClosed, InProgress, NotApplied, ParamsConflict, StaleEpoch
 from onward_ledger.providers.interface import (
+    Absent,
     Applied,
     Found,
     NotSent,
@@ -346,6 +347,6 @@ def settle(records: Records, unknown: Action, found: Found, provider: SendingPro
     if isinstance(found, Applied):
         changes = {"provider_id": found.provider_id, "receipt": found.receipt, "reason": None}
         return records.move(action, "find", Status.SUCCEEDED, now, cause, **changes)
-    if provider.may_resend(action, now):
+    if isinstance(found, Absent) and provider.may_resend(action, now):
         return unsend(records, action, now, replace(cause, reason="The provider has no trace of it."), wait=False)
     return action
