@@ -46,7 +46,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
 
     from experiments.campaign import run_campaign
-    from experiments.cluster import ClusterFailed
+    from experiments.errors import NotRun
     from experiments.report import print_results, to_json
     from runs.errors import Exit
     from runs.local_postgres import LocalPostgresError
@@ -56,7 +56,7 @@ def main() -> int:
 
     try:
         results = run_campaign(arguments.store, tell, planted=arguments.plant, keep=arguments.out)
-    except (ClusterFailed, LocalPostgresError) as error:
+    except (NotRun, LocalPostgresError) as error:
         tell(str(error))
         return Exit.UNREACHABLE
     except KeyboardInterrupt:

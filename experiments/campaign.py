@@ -1,8 +1,10 @@
 """The campaign: every case with Onward and with the control, judged, and one verdict.
 
-pass        every fault fired, nothing contradicts an invariant, and the control shows the duplicates it must show
-disproved   something contradicts an invariant
-invalid     a fault did not fire, or the control stayed clean: then nothing was tested, whatever the rest says
+    pass        every fault fired, nothing contradicts an invariant, and the control shows the duplicates it must show
+    disproved   a case contradicts an invariant
+    invalid     nothing was tested: a fault did not fire, the control stayed clean, or the run fails without any fault
+
+A verdict is not a matter of degree: one contradiction in one case is enough.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ def run_campaign(
             control = run_case(plain, fault, processes, services)
             outcomes.append(judge(case, control, outcomes[0] if outcomes else None))
             tell(_progress(number, len(faults), outcomes[-1]))
+            if fault is None and outcomes[0].invalid:
+                break  # faults on a run that fails by itself show nothing
     verdict, reasons = conclude(outcomes)
     return Results(
         store=store,
@@ -85,23 +89,27 @@ def run_case(workload: Workload, fault: Fault | None, processes: ForkServer, ser
 
 
 def judge(case: Evidence, control: Evidence, without_fault: Outcome | None) -> Outcome:
-    """A case and its control, compared with the case without a fault (which is compared with itself)."""
+    """A case and its control, compared with the case without a fault (which is compared with itself).
+
+    A case whose fault did not fire contradicts nothing and proves nothing; the same holds for a contradiction without
+    any fault, since then it is not the fault that shows it.
+    """
     reference = without_fault.case if without_fault else case
     control_reference = without_fault.control if without_fault else control
-    validity = checker.check(case, reference, checker.VALIDITY)
-    validity += checker.check(control, control_reference, checker.CONTROL)
-    return Outcome(
-        case=case,
-        control=control,
-        violations=tuple(checker.check(case, reference, checker.ONWARD)),
-        invalid=tuple(validity),
-    )
+    invalid = checker.check(case, reference, checker.VALIDITY)
+    violations = [] if invalid else checker.check(case, reference, checker.ONWARD)
+    if case.fault is None:
+        invalid, violations = invalid + violations, []
+    invalid += checker.check(control, control_reference, checker.CONTROL)
+    return Outcome(case=case, control=control, violations=tuple(violations), invalid=tuple(invalid))
 
 
 def conclude(outcomes: list[Outcome]) -> tuple[Verdict, list[str]]:
-    """The verdict and why. What contradicts an invariant disproves the claim, also where the rest proves nothing."""
+    """The verdict and why. One contradiction disproves the claim, also where another case proves nothing."""
     wrong = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.violations]
     invalid = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.invalid]
+    if len(outcomes) == 1:
+        return "invalid", invalid or ["no fault was tried"]
     invalid += checker.silent_controls([outcome.control for outcome in outcomes])
     if wrong:
         return "disproved", wrong + invalid

@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 from pydantic import SecretStr
 
+from experiments.errors import NotRun
 from experiments.oracle import Oracle
 from runs import local_postgres
 from runs.settings import Settings, StoreKind
@@ -35,10 +36,6 @@ STOP_SECONDS = 5.0
 
 # A driver that dies is noticed at once; this bounds what is waited for where only time can tell.
 LEASE_SECONDS = 5.0
-
-
-class ClusterFailed(Exception):
-    """A service of the experiment does not start. The message is a plain sentence with its last words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,8 +140,7 @@ def _wait_for(name: str, process: subprocess.Popen[bytes], ready: Path, log: Pat
     deadline = time.monotonic() + START_SECONDS
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-            raise ClusterFailed(f"The {name} of the experiment does not start. Its last words: {said[-1]}")
+            raise NotRun.because(name, log)
         time.sleep(0.02)
     return ready.read_text(encoding="utf-8")
 

@@ -180,13 +180,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
 
     print("demo: starting a ledger and a database in a temporary folder …", file=sys.stderr, flush=True)
-    from experiments.cluster import ClusterFailed
+    from experiments.errors import NotRun
     from runs.errors import Exit
     from runs.local_postgres import LocalPostgresError
 
     try:
         showing = show(arguments.store)
-    except (ClusterFailed, LocalPostgresError) as error:
+    except (NotRun, LocalPostgresError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return Exit.UNREACHABLE
     except KeyboardInterrupt:

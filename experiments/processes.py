@@ -7,6 +7,7 @@ process does, and how it dies, is its own: `os._exit` and SIGKILL end it like an
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -16,6 +17,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from experiments.errors import NotRun
 from experiments.story import END, Process, Story
 
 # What the fork server imports. Only imports: a library that has been used may hold threads that a fork loses.
@@ -46,7 +48,7 @@ class ForkServer:
         """Start the fork server and let it import; a mistake in an import shows here, not as a slow case."""
         started = self.run(_imported, folder / "warm-up")
         if started.exit_code != 0 or started.end != "ready":
-            raise RuntimeError(f"The processes of the experiment do not start; see {folder / 'warm-up.err'}.")
+            raise NotRun.because("fork server", folder / "warm-up.err")
 
     def run(self, work: Work, told: Path, *arguments: Any) -> Process:
         """Run `work` in a process of its own until that ends; its story, which stays in the file `told`."""
@@ -75,6 +77,9 @@ def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
 
 
 def _imported(story: Story) -> str:
-    """Nothing to do but to be there with every import done."""
-    missing = [name for name in PRELOADED if name not in sys.modules]
-    return "ready" if not missing else f"without {', '.join(missing)}"
+    """Be there with every import done. What the fork server could not import fails here with its reason."""
+    for name in PRELOADED:
+        if name not in sys.modules:
+            importlib.import_module(name)
+            raise ImportError(f"{name} was not imported by the fork server.")
+    return "ready"
