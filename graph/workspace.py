@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,20 @@ from tools.profile import profile as describe
 from tools.query import TableFile
 from tools.workbook import read_workbook
 
+PROGRESS_SECONDS = 0.5  # every line of progress is a row in the run's history
+
 
 def take_in(context: Context, source: InputRef) -> tuple[list[TableRef], dict[str, Any]]:
     """Read the input into one staged Parquet file per sheet; their references, and the workbook's profile."""
 
+    shown_at = float("-inf")
+
     def show(text: str, done: int, total: int) -> None:
+        nonlocal shown_at
         context.recorder.check()
-        context.recorder.progress("plan", text, done=done, total=total)
+        if time.monotonic() - shown_at >= PROGRESS_SECONDS:
+            shown_at = time.monotonic()
+            context.recorder.progress("plan", text, done=done, total=total)
 
     workbook = read_workbook(context.files.get(source), source["name"], progress=show)
     tables: list[TableRef] = []
