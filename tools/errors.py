@@ -4,6 +4,7 @@
     ├── InputError           definite     the input file cannot be used as a workbook
     ├── QuestionError        definite     a question does not fit the workbook it is asked of
     ├── QueryError           by kind      a query was refused, failed, or was stopped
+    ├── ReadsDiffer          definite     two reads of one input do not agree on what a cell is
     └── DigestMismatch       definite     stored bytes are not the bytes that were put there
 
 Definite: the same call on the same input fails again, and nothing was changed. Indefinite: the call may
@@ -55,6 +56,10 @@ class QueryError(ToolError):
     def __reduce__(self) -> tuple[type[QueryError], tuple[str, str]]:
         """Pickle with both arguments: the error crosses a process border."""
         return type(self), (self.kind, self.message)
+
+
+class ReadsDiffer(ToolError):
+    """The second read of an input found a cell that cannot be what the first read took its column for."""
 
 
 class DigestMismatch(ToolError):

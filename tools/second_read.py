@@ -19,7 +19,8 @@ from typing import Any, Final
 import polars as pl
 
 from tools import input_check
-from tools.sheet import DTYPES
+from tools.errors import ReadsDiffer
+from tools.sheet import DTYPES, quoted
 from tools.text_types import DATE_FORMATS, MONTHS
 from tools.workbook_xlsx import XlsxReader
 
@@ -31,7 +32,10 @@ Cast = Callable[[str], Any]
 
 
 def read_again(data: bytes | Path, name: str, profile: dict[str, Any]) -> dict[str, pl.DataFrame]:
-    """The tables of the profile's sheets, by name, with the profile's columns and types. Raises InputError."""
+    """The tables of the profile's sheets, by name, with the profile's columns and types.
+
+    Raises InputError when the file cannot be used, and ReadsDiffer when a cell cannot be what the profile says.
+    """
     content = input_check.load(data)
     if input_check.kind_of(content, name) == "csv":
         return {sheet["name"]: _table(sheet, _csv_columns(content, sheet)) for sheet in profile["sheets"]}
@@ -83,11 +87,7 @@ def _split(text: str, delimiter: str) -> Iterator[list[str]]:
 
 def _table(sheet: dict[str, Any], columns: list[pl.Series]) -> pl.DataFrame:
     """Cast the columns and leave out rows that are empty from end to end."""
-    casts = [_cast_for(column) for column in sheet["columns"]]
-    values = [
-        _cast(cells, cast, DTYPES[column["type"]])
-        for cells, cast, column in zip(columns, casts, sheet["columns"], strict=True)
-    ]
+    values = [_cast(cells, column) for cells, column in zip(columns, sheet["columns"], strict=True)]
     filled = [cells.fill_null("").str.contains(r"\S") for cells in columns]
     kept = pl.select(pl.any_horizontal(filled)).to_series() if filled else None
     names = [column["name"] for column in sheet["columns"]]
@@ -95,22 +95,19 @@ def _table(sheet: dict[str, Any], columns: list[pl.Series]) -> pl.DataFrame:
     return table if kept is None else table.filter(kept)
 
 
-def _cast(cells: pl.Series, cast: Cast, dtype: pl.DataType) -> pl.Series:
-    blocks = [
-        pl.Series([_value(cell, cast) for cell in cells.slice(start, _BLOCK)], dtype=dtype)
-        for start in range(0, len(cells), _BLOCK)
-    ]
+def _cast(cells: pl.Series, column: dict[str, Any]) -> pl.Series:
+    cast, dtype = _cast_for(column), DTYPES[column["type"]]
+    blocks: list[pl.Series] = []
+    for start in range(0, len(cells), _BLOCK):
+        try:
+            values = [cast(cell) if cell and cell.strip() else None for cell in cells.slice(start, _BLOCK)]
+        except (ValueError, OverflowError) as error:
+            raise ReadsDiffer(
+                f"{quoted(column['name'])} was read as {column['type']}, and the second read found a cell in it that "
+                f"is none ({quoted(str(error))}). No figure of this column can be relied on."
+            ) from None
+        blocks.append(pl.Series(values, dtype=dtype))
     return pl.concat(blocks) if blocks else pl.Series([], dtype=dtype)
-
-
-def _value(cell: str | None, cast: Cast) -> Any:
-    """The cell's value; null when it is blank or cannot be what the profile says, which then shows as a difference."""
-    if cell is None or not cell.strip():
-        return None
-    try:
-        return cast(cell)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _cast_for(column: dict[str, Any]) -> Cast:

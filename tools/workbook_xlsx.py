@@ -1,8 +1,9 @@
-"""Reading an .xlsx: typed cells through calamine, which looks at *all* rows before it decides on a column's type.
+"""Reading an .xlsx through calamine: once as text, which loses nothing, and once typed, which is checked against it.
 
-Its default looks at 1,000 rows and turns what does not fit into nulls. Two more of its habits are undone here with what
-`tools.xlsx_scan` saw: true/false among numbers would become 1 and 0, and error cells and formulas without a stored
-value become nulls that nobody hears of.
+The typed load is told to look at *all* rows before it decides on a column's type; by default it looks at 1,000 and
+turns what does not fit into nulls. Three more of its habits are undone here. It takes "n/a", "NA", "null" and a dozen
+more words among numbers for nothing: a column that has fewer values typed than as text is kept as text. It makes 1 and
+0 of true and false among numbers. And it says nothing of errors and of formulas without a stored value.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ DAY_ZERO: Final = (date(1899, 12, 30), date(1899, 12, 31))  # what a time withou
 T = TypeVar("T")
 
 _UNNAMED: Final = re.compile(r"__UNNAMED__(\d+)")
-_FEW_ROWS: Final = 10  # fewer filled rows than this in the preview do not show what rows usually look like
 
 # The reader's library warns of columns without values; we say so ourselves, in a note.
 for _logger in ("fastexcel", "calamine"):
@@ -44,13 +44,14 @@ class Grid:
     """Rows of one sheet as loaded, without a header.
 
     `offset` is the place of the first loaded column in the sheet; `unlike` are the places of columns whose cells have
-    types that do not go together, such as dates and lengths of time.
+    types that do not go together, such as dates and lengths of time. `filled` says of each cell whether there is text.
     """
 
     frame: pl.DataFrame
     offset: int
     hidden: bool
     unlike: frozenset[int] = frozenset()
+    filled: pl.DataFrame | None = None
 
     def column(self, position: int) -> pl.Series:
         """The cells of one column of the sheet."""
@@ -132,19 +133,21 @@ class _SheetReader:
 
     def read(self, sample_rows: int | None) -> Sheet | None:
         """The sheet, or None when no cell of it holds anything."""
-        preview = self._preview()
-        found = layout.find_layout(preview.frame.rows())
+        text = self._reader.load_text(self._index, 0)
+        found, header = self._find_layout(text)
         if found is None:
             return None
+        filled = pl.DataFrame([~_blank(cells) for cells in text.frame]).slice(found.first_row)
+        rows = pl.select(pl.any_horizontal(filled.get_columns())).to_series()
+        filled = filled.filter(rows)
+        del text  # the next load needs the room
         grid = self._reader.load_typed(self._index, found.first_row, sample_rows)
-        rows = ~pl.select(pl.all_horizontal([_blank(series) for series in grid.frame])).to_series()
-        kept = replace(grid, frame=grid.frame.filter(rows))
-        header = preview.frame.row(found.header) if found.header is not None else (None,) * preview.frame.width
-        raw = [None] * grid.offset + list(header)
-        used = [False] * grid.offset + [not _blank(series).all() for series in kept.frame]
+        grid = replace(grid, frame=grid.frame.filter(rows))
+        raw = [None] * grid.offset + header
+        used = [False] * grid.offset + [bool(cells.any()) for cells in filled]
         names, notes = layout.name_columns(raw, used)
         by_position = dict(zip(layout.kept_positions(raw, used), names, strict=True))
-        typed = self._types(kept, by_position, found.first_row, rows)
+        typed = self._types(replace(grid, filled=filled), by_position, found.first_row, rows)
         return Sheet(
             name=self._name,
             table=pl.DataFrame([column.values.alias(by_position[p]) for p, column in typed.items()]),
@@ -153,21 +156,23 @@ class _SheetReader:
                 for p, column in typed.items()
             ),
             notes=(
-                *self._sheet_notes(preview, found),
+                *self._sheet_notes(grid.hidden, found),
                 *notes,
                 *(note for column in typed.values() for note in column.notes),
                 *self._cell_notes(by_position),
-                *layout.total_notes(kept.frame),
+                *layout.total_notes(grid.frame),
             ),
             source=Source(index=self._index, first_row=found.first_row),
         )
 
-    def _preview(self) -> Grid:
-        preview = self._reader.load_text(self._index, 0, n_rows=layout.PREVIEW_ROWS)
-        filled = sum(any(row) for row in preview.frame.rows())
-        if filled < _FEW_ROWS and self._seen.rows > layout.PREVIEW_ROWS:
-            return self._reader.load_text(self._index, 0)  # the table begins far down
-        return preview
+    def _find_layout(self, text: Grid) -> tuple[layout.Layout | None, list[str | None]]:
+        """Where the table lies, and the cells of its header."""
+        blank = pl.select(pl.all_horizontal([_blank(cells) for cells in text.frame]))
+        top = blank.to_series().not_().arg_max() if blank.height else None
+        found = layout.find_layout(text.frame.head((top or 0) + layout.PREVIEW_ROWS).rows())
+        if found is None or found.header is None:
+            return found, [None] * text.frame.width
+        return found, list(text.frame.row(found.header))
 
     def _types(self, grid: Grid, names: dict[int, str], first_row: int, rows: pl.Series) -> dict[int, Typed]:
         typed: dict[str, Typed] = {}
@@ -175,7 +180,7 @@ class _SheetReader:
         spoiled: list[int] = []
         for position, name in names.items():
             cells = grid.column(position)
-            if position in grid.unlike or self._is_spoiled(position, cells):
+            if self._is_spoiled(position, grid):
                 spoiled.append(position)
             elif cells.dtype == pl.String or cells.dtype == pl.Null:
                 text[name] = text_types.clean(cells.cast(pl.String))
@@ -189,15 +194,21 @@ class _SheetReader:
         typed |= {name: _say_converted(name, found) for name, found in text_types.infer_all(text, None).items()}
         return {position: typed[name] for position, name in names.items()}
 
-    def _is_spoiled(self, position: int, cells: pl.Series) -> bool:
-        """Whether the library made numbers of what are none: true and false, or NaN and infinity."""
+    def _is_spoiled(self, position: int, grid: Grid) -> bool:
+        """Whether typing lost something: a value, the difference of true and 1, or a number that is none (NaN)."""
+        cells = grid.column(position)
+        if position in grid.unlike:
+            return True
+        assert grid.filled is not None
+        if bool((grid.filled.to_series(position - grid.offset) & cells.is_null()).any()):
+            return True
         if not cells.dtype.is_numeric():
             return False
         return self._seen.booleans[position] > 0 or not bool(cells.cast(pl.Float64).is_finite().all())
 
-    def _sheet_notes(self, preview: Grid, found: layout.Layout) -> list[Note]:
+    def _sheet_notes(self, hidden: bool, found: layout.Layout) -> list[Note]:
         notes: list[Note] = []
-        if preview.hidden:
+        if hidden:
             notes.append(Note(kind="hidden sheet", text=f"The sheet {quoted(self._name)} is hidden in the workbook."))
         notes += layout.title_notes(found)
         merged = sum(row > found.first_row for row in self._seen.merged_to)
