@@ -38,6 +38,7 @@ KEPT_ENVIRONMENT: Final = (
     "LC_ALL",
     "LC_CTYPE",
     "TMPDIR",
+    "PYTHONPATH",
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
 )
@@ -117,7 +118,7 @@ class QueryServer:
     """
 
     def __init__(self, *, memory_guard: MemoryGuard | None = None) -> None:
-        self._memory_guard = memory_guard or ("limit" if sys.platform == "linux" else "watch")
+        self._memory_guard: MemoryGuard = memory_guard or ("limit" if sys.platform == "linux" else "watch")
         self._server: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -144,14 +145,7 @@ class QueryServer:
 
         Raises QueryError; its kind says whether the query was refused, failed, ran out of memory or time, or died.
         """
-        request = frames.pack(
-            {
-                "tables": [{"sheet": table.sheet, "path": str(table.path.absolute())} for table in tables],
-                "sql": sql,
-                "limits": asdict(limits),
-                "memory_guard": self._memory_guard,
-            }
-        )
+        request = _request(tables, sql, limits, self._memory_guard)
         with self._lock:
             server = self._running_server()
             try:
@@ -176,6 +170,9 @@ class QueryServer:
             self._server = _start()
             try:
                 _receive(self._server, time.monotonic() + START_SECONDS)
+            except QueryError as error:
+                self._stop()
+                raise QueryError("died", "The query server could not start; it says why on standard error.") from error
             except BaseException:
                 self._stop()
                 raise
@@ -190,6 +187,19 @@ class QueryServer:
         for pipe in (server.stdin, server.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _request(tables: Sequence[TableFile], sql: str, limits: Limits, memory_guard: MemoryGuard) -> bytes:
+    value = {
+        "tables": [{"sheet": table.sheet, "path": str(table.path.absolute())} for table in tables],
+        "sql": sql,
+        "limits": asdict(limits),
+        "memory_guard": memory_guard,
+    }
+    try:
+        return frames.pack(value)
+    except UnicodeEncodeError as error:  # half a character, as JSON from a language model may hold
+        raise QueryError("refused", "The text of the query is not valid Unicode.") from error
 
 
 def _start() -> subprocess.Popen[bytes]:

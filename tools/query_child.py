@@ -122,7 +122,7 @@ class _Query:
                 data = os.read(reply, 1 << 16)
                 if not data:
                     return self._gone(pid)
-                message = incoming.feed(data)
+                message = incoming.feed(data)  # a reply too long for us ends this process, and so the child
                 if message is not None:
                     _end(pid)
                     return frames.framed(message)

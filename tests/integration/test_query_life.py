@@ -129,6 +129,16 @@ def test_the_server_outlives_the_thread_that_started_it():
         assert queries.pid == server
 
 
+def test_a_server_that_cannot_start_is_said_to(monkeypatch, tmp_path, capfd):
+    (tmp_path / "duckdb.py").write_text("raise ImportError('no such engine')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with QueryServer() as queries, pytest.raises(QueryError, match="could not start") as caught:
+        queries.start()
+    assert caught.value.kind == "died"
+    assert queries.pid is None
+    assert "no such engine" in capfd.readouterr().err
+
+
 def test_an_interrupted_wait_does_not_answer_the_next_query(monkeypatch):
     class Stopped(BaseException):
         pass

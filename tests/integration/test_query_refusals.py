@@ -158,6 +158,13 @@ def test_environment_variables_cannot_be_read(server):
         server.run([], "SELECT getenv('PATH')")
 
 
+def test_half_a_character_is_refused_before_anything_is_sent(server):
+    with pytest.raises(QueryError, match="not valid Unicode") as caught:
+        server.run([], "SELECT '\ud800'")
+    assert caught.value.kind == "refused"
+    assert server.run([], "SELECT '\U0001f600\x00'").rows == (("\U0001f600\x00",),)
+
+
 def test_credentials_do_not_reach_the_server(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "not for foreign SQL")
     with QueryServer() as queries:
