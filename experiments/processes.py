@@ -1,8 +1,8 @@
 """Real processes from a fork server.
 
 Importing LangGraph takes three seconds, and every case needs fresh processes. So one process imports everything once
-and does nothing else: it has no connection and no second thread. Each process of a case is forked from it. What such a
-process does, and how it dies, is its own: `os._exit` and SIGKILL end it like any other.
+(`experiments.preload`) and does nothing else: it has no connection and has computed nothing. Each process of a case is
+forked from it. What such a process does, and how it dies, is its own: `os._exit` and SIGKILL end it like any other.
 """
 
 from __future__ import annotations
@@ -20,16 +20,7 @@ from typing import Any
 from experiments.errors import NotRun
 from experiments.story import END, Process, Story
 
-# What the fork server imports. Only imports: a library that has been used may hold threads that a fork loses.
-PRELOADED = (
-    "experiments.workload",
-    "graph.build",
-    "graph.models",
-    "httpx",
-    "langgraph.checkpoint.postgres",
-    "langgraph.checkpoint.sqlite",
-    "runs.assembly",
-)
+PRELOADED = "experiments.preload"
 
 # A process that neither ends nor dies within this time is stopped, and its case proves nothing.
 LONGEST_SECONDS = 60.0
@@ -42,7 +33,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(list(PRELOADED))
+        self._context.set_forkserver_preload([PRELOADED])
 
     def warm_up(self, folder: Path) -> None:
         """Start the fork server and let it import; a mistake in an import shows here, not as a slow case."""
@@ -78,8 +69,7 @@ def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
 
 def _imported(story: Story) -> str:
     """Be there with every import done. What the fork server could not import fails here with its reason."""
-    for name in PRELOADED:
-        if name not in sys.modules:
-            importlib.import_module(name)
-            raise ImportError(f"{name} was not imported by the fork server.")
+    if PRELOADED not in sys.modules:
+        importlib.import_module(PRELOADED)
+        raise ImportError(f"The fork server has not imported {PRELOADED}, and this process has.")
     return "ready"
