@@ -101,11 +101,13 @@ def drive(run_id: str, parts: Parts) -> Outcome:
     OtherVersion, ClockSkew), and `onward_ledger.database.Unreachable` when the database is lost: the run is then
     resumable as it is.
     """
+    with closing(parts.store.database()) as looking:
+        run = registry.get(looking, run_id)
+        workflow = _look(run, parts)
+        check_clock(looking)
     with ExitStack() as stack:
-        holder = stack.enter_context(closing(parts.store.open_holder("driver")))
+        holder = stack.enter_context(closing(parts.store.open_holder("driver", run)))
         database = stack.enter_context(closing(parts.store.database(driver_name(run_id, holder.holder_id))))
-        workflow = _look(registry.get(database, run_id), parts)
-        check_clock(database)
         claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds)
         return _Drive(parts, workflow, holder, database, claim).go()
 

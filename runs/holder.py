@@ -194,6 +194,8 @@ def lock_is_held(locks: Path, holder_id: object) -> bool:
         return False
     lock = fasteners.InterProcessLock(path)
     if not lock.acquire(blocking=False):
+        if lock.lockfile is not None:
+            lock.lockfile.close()  # the library leaves it open
         return True
     path.unlink(missing_ok=True)
     lock.release()

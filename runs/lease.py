@@ -18,9 +18,6 @@ from runs.holder import Holder, host_name, is_that_process
 from runs.registry import Run, Status
 from runs.store import Store
 
-# A holder absent from pg_locks on two looks this far apart is gone: one look is not a snapshot of the lock table.
-SECOND_LOOK_SECONDS = 0.15
-
 # How long a claim waits for the server to notice that a process known to be dead has gone (milliseconds, usually).
 PATIENCE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
@@ -78,7 +75,7 @@ def claim(
         why = standing(run, process_is_dead=dead)
         if why == "gone" and seen_gone != (run.holder_id, run.epoch):
             seen_gone = (run.holder_id, run.epoch)
-            time.sleep(SECOND_LOOK_SECONDS)
+            time.sleep(store.second_look_seconds)
         elif why not in ("alive", "unclear"):
             return _take(store, database, run, why, holder, lease_seconds)
         elif dead and time.monotonic() < deadline:
@@ -89,10 +86,7 @@ def claim(
 
 def _take(store: Store, database: Database, seen: Run, why: Why, holder: Holder, lease_seconds: float) -> Claim:
     before = seen.epoch or 0
-    row = {"run_id": seen.run_id, "holder_id": seen.holder_id, "pid": None, "process_started": None}
-    if why == "expired" and seen.host == host_name():
-        row |= {"pid": seen.pid, "process_started": seen.process_started}
-    with store.taking_over(database, row) as tx:
+    with store.taking_over(database, seen) as tx:
         taken = _next_epoch(tx, seen, why, before, holder, lease_seconds)
     now = registry.get(database, seen.run_id)
     if not taken:

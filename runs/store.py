@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
 
-from onward_ledger.database import Database, DatabaseError, PostgresDatabase, Row, SqliteDatabase, Transaction
+from onward_ledger.database import Database, DatabaseError, PostgresDatabase, SqliteDatabase, Transaction
 from onward_ledger.database.postgres import PostgresTransaction
 from onward_ledger.database.sqlite import instant_from_text, instant_text
 from onward_ledger.database.statements import load_statements
 from runs.errors import StateChanged
-from runs.holder import Holder, PostgresHolder, SqliteHolder, kill_process, lock_is_held
+from runs.holder import Holder, PostgresHolder, SqliteHolder, host_name, kill_process, lock_is_held
+from runs.registry import Run
 from runs.settings import Settings, StoreKind
 
 SCHEMA = "onward"
@@ -31,6 +32,8 @@ JSON_COLUMNS = frozenset({"asks", "params", "data"})
 
 # A transaction of a rightful take-over that waits longer than this is kept waiting by the old driver's backend.
 BLOCKED_SECONDS = 0.1
+# The same for a SQLite file, where other runs' writers are waited for too: longer than their commits take.
+FILE_BLOCKED_SECONDS = 1.0
 # What it waits for at most: then something else than the old driver holds the row.
 LONGEST_LOCK_WAIT_MS = 5000
 
@@ -39,20 +42,22 @@ class Store(Protocol):
     """Where runs live."""
 
     kind: StoreKind
+    second_look_seconds: float
+    """A holder that is absent on two looks this far apart is gone."""
 
     def database(self, application_name: str = "onward") -> Database:
         """A new database of named statements; the caller closes it."""
         ...
 
-    def open_holder(self, kind: str) -> Holder:
-        """Register this process as one that drives, and take its key."""
+    def open_holder(self, kind: str, run: Run | None = None) -> Holder:
+        """Register this process as one that drives, and take its key. `run`: what it is going to drive."""
         ...
 
-    def taking_over(self, database: Database, run: Row) -> AbstractContextManager[Transaction]:
+    def taking_over(self, database: Database, run: Run) -> AbstractContextManager[Transaction]:
         """A context manager around one transaction: `with store.taking_over(database, run) as tx`.
 
-        `run` is a row of the statement `run`, whose driver may be replaced: what that driver still holds in the
-        database is taken from it when it keeps the transaction waiting.
+        The run's driver may be replaced, as `run` says. What it still holds in the database is taken from it when it
+        keeps the transaction waiting.
         """
         ...
 
@@ -66,6 +71,7 @@ class PostgresStore:
     """Runs in the schema `onward` of a Postgres database. `clock` overrides the database's clock in tests."""
 
     kind: StoreKind = "postgres"
+    second_look_seconds = 0.15  # one look at pg_locks is not a snapshot of the lock table
 
     def __init__(self, dsn: str, *, clock: datetime | None = None, schema: str = SCHEMA) -> None:
         self.dsn = dsn
@@ -83,16 +89,16 @@ class PostgresStore:
             max_connections=4,
         )
 
-    def open_holder(self, kind: str) -> PostgresHolder:
+    def open_holder(self, kind: str, run: Run | None = None) -> PostgresHolder:
         """See Store.open_holder."""
         with closing(self.database()) as database:
             return PostgresHolder(database, kind, load_statements(SQL / "postgres"), POSTGRES_ENGINE)
 
     @contextmanager
-    def taking_over(self, database: Database, run: Row) -> Generator[Transaction]:
+    def taking_over(self, database: Database, run: Run) -> Generator[Transaction]:
         """See Store.taking_over. Terminates the backends of the old driver that block, and nobody else's."""
         assert isinstance(database, PostgresDatabase)
-        name = driver_name(run["run_id"], run["holder_id"] or 0)
+        name = driver_name(run.run_id, run.holder_id or 0)
         done = threading.Event()
         with database.connection() as connection, connection.transaction():
             engine = PostgresTransaction(connection, POSTGRES_ENGINE)
@@ -104,7 +110,7 @@ class PostgresStore:
                 yield PostgresTransaction(connection, load_statements(SQL / "postgres"))
             except psycopg.errors.LockNotAvailable as error:
                 raise StateChanged(
-                    f"Another session keeps the run {run['run_id']} locked in an open transaction. "
+                    f"Another session keeps the run {run.run_id} locked in an open transaction. "
                     "End that transaction (see pg_stat_activity), then try again."
                 ) from error
             finally:
@@ -116,6 +122,7 @@ class SqliteStore:
     """Runs in one SQLite file, for one machine. `clock` overrides the clock in tests."""
 
     kind: StoreKind = "sqlite"
+    second_look_seconds = 0.0  # the operating system's word is enough
 
     def __init__(self, path: Path, locks: Path, *, clock: datetime | None = None) -> None:
         self.path = path
@@ -136,32 +143,44 @@ class SqliteStore:
             clock=self._clock,
         )
 
-    def open_holder(self, kind: str) -> SqliteHolder:
+    def open_holder(self, kind: str, run: Run | None = None) -> SqliteHolder:
         """See Store.open_holder."""
-        return SqliteHolder(self.database(), kind, self.locks)
+        with _ending_a_hanging_driver(run):
+            return SqliteHolder(self.database(), kind, self.locks)
 
     @contextmanager
-    def taking_over(self, database: Database, run: Row) -> Generator[Transaction]:
-        """See Store.taking_over.
+    def taking_over(self, database: Database, run: Run) -> Generator[Transaction]:
+        """See Store.taking_over."""
+        with ExitStack() as stack:
+            with _ending_a_hanging_driver(run):
+                tx = stack.enter_context(database.transaction())
+            yield tx
 
-        A stopped process can hold the file's write lock for ever, and there is no backend to terminate: the old
-        driver's process itself is ended, if it is still that very process.
-        """
-        done = threading.Event()
 
-        def clear_the_way() -> None:
-            if not done.wait(BLOCKED_SECONDS):
-                kill_process(run["pid"], run["process_started"])
+@contextmanager
+def _ending_a_hanging_driver(run: Run | None) -> Generator[None]:
+    """Around something that waits for the file's write lock.
 
-        clearer = threading.Thread(target=clear_the_way, daemon=True)
-        clearer.start()
-        try:
-            with database.transaction() as tx:
-                done.set()
-                yield tx
-        finally:
-            done.set()
-            clearer.join()
+    A stopped process can hold that lock for ever, and there is no backend to terminate. So the process itself is ended:
+    if its lease is over, if it is on this machine, and if it is still that very process.
+    """
+    over = run is not None and run.expires_at is not None and run.expires_at <= run.now_at
+    if run is None or not over or run.host != host_name():
+        yield
+        return
+    done = threading.Event()
+
+    def end_it() -> None:
+        if not done.wait(FILE_BLOCKED_SECONDS):
+            kill_process(run.pid, run.process_started)
+
+    clearer = threading.Thread(target=end_it, daemon=True)
+    clearer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        clearer.join()
 
 
 def _clear_the_way(database: PostgresDatabase, pid: int, name: str, done: threading.Event) -> None:
