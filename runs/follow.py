@@ -89,9 +89,18 @@ def _model_finished(told: Told, event: Event) -> str | None:
 def _receipt(told: Told, event: Event) -> str:
     data = event.data
     what = f"{visible(data.get('kind'))} {visible(data.get('resource'))}"
-    if data.get("status") != "SUCCEEDED":
-        return f"{what}: {data.get('status')}"
     return f"{what}: receipt reused, nothing was sent" if data.get("replayed") else f"{what}: new receipt"
+
+
+def _action(told: Told, event: Event) -> str:
+    status = event.data.get("status")
+    return f"{visible(event.data.get('kind'))} {visible(event.data.get('resource'))}: " + (
+        "proposed" if status == "PREPARED" else str(status)
+    )
+
+
+def _raised(told: Told, event: Event) -> str:
+    return f"the ledger knows a newer epoch; this driver goes on as epoch {event.data.get('to')}"
 
 
 def _error(told: Told, event: Event) -> str:
@@ -115,6 +124,8 @@ _WORDS: dict[str, Callable[[Told, Event], str | None]] = {
     "model_call_started": _model_started,
     "model_call_finished": _model_finished,
     "receipt": _receipt,
+    "action": _action,
+    "epoch_raised": _raised,
     "error": _error,
     "status": _status,
 }

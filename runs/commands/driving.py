@@ -159,7 +159,7 @@ def _ended(
             message = f"{message} {how}"
         return Ended(exit_code=code, message=message)
     code = process.returncode
-    if asked.count > 1 or (asked.count and code == Exit.HANDED_BACK):
+    if asked.count and (code == Exit.HANDED_BACK or code < 0):
         return Ended(exit_code=Exit.HANDED_BACK, message=f"Stopped at once; nothing is lost. {how}")
     if code == Exit.CONFLICT:
         return Ended(exit_code=Exit.CONFLICT, message="Another driver has taken over; this one has stopped.")
@@ -167,13 +167,26 @@ def _ended(
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         message = f"The driver (process {process.pid}) was ended by {name}; nothing is lost. {how}"
     else:
-        message = f"The driver (process {process.pid}) ended with exit code {code} and no word; see {log}. {how}"
+        last = _last_line(log)
+        message = f"The driver (process {process.pid}) ended with exit code {code}: {last} (see {log}). {how}"
     return Ended(exit_code=Exit.HANDED_BACK, message=message)
+
+
+def _last_line(log: Path) -> str:
+    """What a driver that broke said last."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 2000))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else "it said nothing"
 
 
 def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
     """Drive a run in this terminal; then the run as it stands on stdout, and the exit code of the drive."""
     with contextlib.closing(progress_for_stderr()) as progress:
+        progress.note("Starting a driver; the first step follows in a few seconds.")
         ended = drive(opened, run.run_id, progress, after=run.last_seq)
     say(ended.message)
     view = view_of(opened, run.run_id)

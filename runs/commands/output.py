@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -87,21 +88,23 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, no_wrap=number == 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text("-" if cell is None else visible(cell)) for cell in row))
-    console(sys.stdout).print(table)
+    if sys.stdout.isatty():
+        console(sys.stdout).print(table)
+        return
+    piped = StringIO()
+    console(piped).print(table)
+    write("\n".join(line.rstrip() for line in piped.getvalue().splitlines()))
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     """Names and values on stdout, one fact a line; a fact without a value is left out."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        if value is not None:
-            table.add_row(Text(name), Text(visible_lines(str(value))))
-    console(sys.stdout).print(table)
+    shown = [(name, value) for name, value in facts if value is not None]
+    width = max((len(name) for name, _ in shown), default=0) + 2
+    for name, value in shown:
+        first, *more = str(value).split("\n")
+        write(f"{name:{width}}{visible(first)}".rstrip())
+        for line in more:
+            write(f"{'':{width}}{visible(line)}")
 
 
 def write_json(value: Mapping[str, Any]) -> None:

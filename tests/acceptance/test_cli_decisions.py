@@ -1,0 +1,51 @@
+"""A person decides: the first decision stands, the same again changes nothing, another one is a conflict."""
+
+import pytest
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_revise_then_approve_with_another_title(postgres_cli, sales, inside):
+    waiting = postgres_cli("run", sales, "--ask", "revenue by region", "-o", "json")
+    assert waiting.code == 5
+    run = waiting.json
+    run_id = run["run_id"]
+    assert (run["status"], run["driver"]) == ("waiting_human", None)
+    assert run["approval"]["digest"] == run["report"]["digest"]
+    for words in ("Waiting for your decision", run["approval"]["resource"], f"onward approve {run_id[:8]}"):
+        assert words in waiting.err
+
+    # Nobody has decided yet: resuming asks again and executes nothing.
+    again = inside(postgres_cli, "resume", run_id, "-o", "json")
+    assert (again.code, again.json["epoch"]) == (5, 1)
+
+    revised = postgres_cli("revise", run_id, "--reason", "Say more about [bold]North[/bold].", "-o", "json")
+    assert revised.code == 5
+    assert revised.json["report"]["revision"] == 2
+    assert revised.json["report"]["digest"] != run["report"]["digest"]
+    assert "Recorded: revise by alice (asserted)" in revised.err
+    assert "[bold]North[/bold]" in revised.err
+
+    approved = postgres_cli("approve", run_id, "--set", "title=Our North", "-o", "json")
+    assert approved.code == 0
+    run = approved.json
+    assert run["status"] == "succeeded"
+    assert run["report"]["title"] == "Our North"
+    assert run["report"]["publication"]["digest"] == revised.json["report"]["digest"]
+    assert [(a["kind"], a["rev"], a["status"]) for a in run["actions"]] == [
+        ("draft.save", 1, "SUCCEEDED"),
+        ("report.publish", 1, "WITHDRAWN"),
+        ("draft.save", 1, "SUCCEEDED"),
+        ("report.publish", 1, "WITHDRAWN"),
+        ("report.publish", 2, "SUCCEEDED"),
+    ]
+
+    same = inside(postgres_cli, "approve", run_id, "--set", "title=Our North", "-o", "json")
+    assert (same.code, same.json["epoch"]) == (0, run["epoch"])
+    assert "Already decided, and nothing has changed" in same.err
+    other = inside(postgres_cli, "approve", run_id, "--set", "title=Other", "-o", "json", ONWARD_PRINCIPAL="bob")
+    assert (other.code, other.out) == (4, "")
+    assert "Another decision stands: edit by alice" in other.err
+    reject = inside(postgres_cli, "reject", run_id, "--reason", "No", ONWARD_PRINCIPAL="bob")
+    assert reject.code == 4
+    assert "by alice" in reject.err
