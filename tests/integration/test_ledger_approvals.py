@@ -249,9 +249,7 @@ def test_a_grant_given_later_decides_what_waits(bed, proposed):
     assert [item.action_id for item in bed.ledger.store.decisions(0, 10).items] == [proposed.action_id]
 
 
-@pytest.mark.parametrize(
-    "other", [{"resource": "reports/other"}, {"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}]
-)
+@pytest.mark.parametrize("other", [{"resource": "reports/other"}, {"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}])
 def test_a_grant_for_something_else_or_of_the_past_decides_nothing(bed, proposed, other):
     grant(bed, **other)
     assert perform(bed, proposed).reason == "It waits for an approval."

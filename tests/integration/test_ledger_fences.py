@@ -26,9 +26,7 @@ def close(bed, principal="anna", reason="cancelled by anna"):
 
 def claim(bed):
     intent = bed.intent()
-    step = bed.ledger.store.begin(
-        Call(intent=intent, provider=bed.sink, propose=False, instance=bed.ledger.instance)
-    )
+    step = bed.ledger.store.begin(Call(intent=intent, provider=bed.sink, propose=False, instance=bed.ledger.instance))
     assert isinstance(step, Claimed)
     return step.action
 

@@ -459,7 +459,7 @@ def test_history_is_append_only_and_the_intent_never_changes(bed):
         "update actions set params = '{}'",
         "update actions set status = 'FAILED', receipt = null",
     ):
-        with pytest.raises(Exception, match="append-only|never changes|final"):
+        with pytest.raises(Exception, match=r"append-only|never changes|final"):
             execute(bed, statement)
     assert settled(bed, action).status is Status.SUCCEEDED
 

@@ -1,4 +1,4 @@
-"""A ledger for tests: over a store of either engine, objects in a folder, and a provider whose behaviour is scripted."""
+"""A ledger for tests: a store of either engine, objects in a folder, and a provider whose behaviour is scripted."""
 
 import hashlib
 import uuid

@@ -185,7 +185,7 @@ class LedgerClient:
 
     def reconcile(self, action_id: str) -> Action:
         """Settle an action in flight or unknown, as far as its provider can tell; others are returned as they are."""
-        return self._run(protocol.reconcile(action_id))
+        return self._run(protocol.reconcile(action_id, patience_seconds=self._patience_seconds))
 
     def resolve(
         self,
@@ -354,7 +354,7 @@ class AsyncLedgerClient:
 
     async def reconcile(self, action_id: str) -> Action:
         """See LedgerClient.reconcile."""
-        return await self._run(protocol.reconcile(action_id))
+        return await self._run(protocol.reconcile(action_id, patience_seconds=self._patience_seconds))
 
     async def resolve(
         self,

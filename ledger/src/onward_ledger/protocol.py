@@ -25,7 +25,8 @@ API_VERSION = "v1"
 # After a lost answer the same request goes out again after these pauses; then LedgerUnreachable.
 RETRY_PAUSES_SECONDS = (0.1, 0.4, 1.5)
 
-# A wait between two looks at an action that somebody else performs is never longer than this.
+# A wait between two looks at an action that somebody else performs is never shorter or longer than these.
+SHORTEST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 5.0
 
 
@@ -153,18 +154,26 @@ def put_action(
     """
     known = recorded.intents.get(key.action_id)
     intent = known or _built(kind, build)
+    try:
+        data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
+    except ParamsConflict as conflict:
+        if known is not None or conflict.action is None or conflict.action.kind != kind:
+            raise
+        recorded.note(conflict.action)
+        intent = recorded.intents[key.action_id]
+        data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
+    return recorded.note(Action.from_json(data))
+
+
+def patiently(request: Request, patience_seconds: float) -> Operation[Json]:
+    """Ask again, as the service says, while somebody else performs the action or the provider is down."""
     waited = 0.0
     while True:
         try:
-            data = yield from exchange(_put_request(key, intent, epoch, propose))
-            return recorded.note(Action.from_json(data))
-        except ParamsConflict as conflict:
-            if known is not None or conflict.action is None or conflict.action.kind != kind:
-                raise
-            recorded.note(conflict.action)
-            known = intent = recorded.intents[key.action_id]
+            return (yield from exchange(request))
         except (InProgress, NotApplied) as error:
-            seconds = min(max(error.retry_after_seconds or 0.5, 0.05), LONGEST_WAIT_SECONDS)
+            wanted = 0.5 if error.retry_after_seconds is None else error.retry_after_seconds
+            seconds = min(max(wanted, SHORTEST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
             if waited + seconds > patience_seconds:
                 raise
             waited += seconds
@@ -235,9 +244,10 @@ def get_events(action_id: str) -> Operation[tuple[Event, ...]]:
     return tuple(Event.from_json(item) for item in data["events"])
 
 
-def reconcile(action_id: str) -> Operation[Action]:
-    """Settle an action in flight or unknown, as far as its provider can tell."""
-    return Action.from_json((yield from exchange(Request(method="POST", path=f"/v1/actions/{action_id}/reconcile"))))
+def reconcile(action_id: str, *, patience_seconds: float) -> Operation[Action]:
+    """Settle an action in flight or unknown, as far as its provider can tell; waits while somebody performs it."""
+    request = Request(method="POST", path=f"/v1/actions/{action_id}/reconcile")
+    return Action.from_json((yield from patiently(request, patience_seconds)))
 
 
 def resolve(
