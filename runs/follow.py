@@ -6,12 +6,13 @@ process will find too. On a terminal the current step moves in place; elsewhere 
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runs.commands.output import console, say, visible
+from runs.commands.output import say, visible, visible_lines
 from runs.events import Event
 
 if TYPE_CHECKING:
@@ -170,12 +171,19 @@ class PlainProgress:
 _PASSING = frozenset({"step_started", "progress"})
 
 
+def _terminal_may_be_gone() -> contextlib.suppress:
+    """A closed terminal ends what is shown, not the run."""
+    return contextlib.suppress(OSError)
+
+
 class LiveProgress:
     """A line that moves in place below the facts that stay; for a terminal on stderr."""
 
     def __init__(self) -> None:
+        from rich.console import Console
+
         self._told = Told()
-        self._console = console(sys.stderr)
+        self._console = Console(file=sys.stderr, markup=False, highlight=False, emoji=False)
         self._live = self._start()
         self._show("")
 
@@ -188,13 +196,15 @@ class LiveProgress:
 
     def close(self) -> None:
         """See Progress.close."""
-        self._live.stop()
+        with _terminal_may_be_gone():
+            self._live.stop()
 
     def note(self, text: str) -> None:
         """See Progress.note."""
         from rich.text import Text
 
-        self._console.print(Text("\n".join(visible(line) for line in text.split("\n"))))
+        with _terminal_may_be_gone():
+            self._console.print(Text(visible_lines(text)))
 
     def event(self, event: Event) -> None:
         """See Progress.event."""
@@ -207,7 +217,8 @@ class LiveProgress:
         from rich.spinner import Spinner
         from rich.text import Text
 
-        self._live.update(Spinner("dots", Text(visible(text or "working"))))
+        with _terminal_may_be_gone():
+            self._live.update(Spinner("dots", Text(visible(text or "working"))))
 
 
 def progress_for_stderr() -> Progress:

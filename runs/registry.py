@@ -11,6 +11,7 @@ Every transition compares (status, version), and from a driver the epoch. Lock o
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Sequence
@@ -196,7 +197,7 @@ def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run
                 "run_id": run_id,
                 "asks": list(new.asks),
                 "params": new.params or {},
-                "input_name": path.name,
+                "input_name": os.fsencode(path.name).decode("utf-8", "replace"),  # a file's name need not be text
                 "input_key": staged["key"],
                 "input_digest": staged["digest"],
                 "input_size": staged["size"],

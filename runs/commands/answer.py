@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runs import events, registry
-from runs.commands.output import Format, say, write_facts, write_json, write_table
+from runs.commands.output import Format, say, write, write_facts, write_json, write_table
 from runs.commands.services import Opened
 from runs.errors import Exit, RunError
 from runs.registry import Run, Status
@@ -80,8 +80,8 @@ def write_run(view: dict[str, Any], output: Format) -> None:
         rows = [(s["step"], s["status"], s["attempts"], ", ".join(map(str, s["epochs"]))) for s in view["steps"]]
         _titled("Steps", ("step", "status", "attempts", "epochs"), rows)
     if view["actions"]:
-        rows = [(a["action_id"], a["kind"], a["status"], a["resource"], _proof(a)) for a in view["actions"]]
-        _titled("Actions", ("action", "kind", "status", "resource", "receipt"), rows)
+        rows = [(a["kind"], a["status"], _proof(a), a["action_id"], a["resource"]) for a in view["actions"]]
+        _titled("Actions", ("kind", "status", "receipt", "action", "resource"), rows)
     if view["unanswered"]:
         _titled("Not answered", ("question", "why"), [(u["ask"], u["reason"]) for u in view["unanswered"]])
     if view["failures"]:
@@ -90,17 +90,18 @@ def write_run(view: dict[str, Any], output: Format) -> None:
 
 
 def _titled(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    write_facts([("", ""), (title, "")])
+    write(f"\n{title}")
     write_table(columns, rows)
 
 
 def _proof(action: dict[str, Any]) -> str | None:
-    """A receipt in one word."""
-    return action["provider_id"] if action["receipt"] is not None else None
+    """Whether there is a receipt, in one word."""
+    return "yes" if action["receipt"] is not None else None
 
 
 def _facts(view: dict[str, Any]) -> list[tuple[str, object]]:
     report = view["report"] or {}
+    approval = view["approval"] or {}
     driver = view["driver"]
     state = view["status"] + (f" ({view['reason']})" if view["reason"] else "")
     who = f"process {driver['pid']} on {driver['host']}: {driver['state']}" if driver is not None else None
@@ -123,6 +124,8 @@ def _facts(view: dict[str, Any]) -> list[tuple[str, object]]:
         ("", report.get("markdown")),
         ("Digest", report.get("digest")),
         ("Published", report.get("resource")),
+        ("Proposed", approval.get("resource")),
+        ("", approval.get("title")),
         ("Model calls", calls),
         ("Next", view["next_action"]["text"]),
         *(("", command) for command in view["next_action"]["commands"]),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runs import local_ledger, registry
 from runs.commands.answer import actions_of, exit_code_of, view_of, write_run
-from runs.commands.output import Format, say
+from runs.commands.output import Format, say, visible
 from runs.commands.resume import go_on
 from runs.commands.services import Opened, found
 from runs.errors import Conflict, UsageError
@@ -93,10 +93,10 @@ def _asked_about(actions: Sequence[Action], run: Run, *, edits: bool) -> Action:
 
 def _words(decision: Decision) -> str:
     asserted = " (asserted)" if decision.principal_asserted else ""
-    reason = f", reason: {decision.reason}" if decision.reason else ""
+    reason = f", reason: {visible(decision.reason)}" if decision.reason else ""
     at = f"{decision.decided_at:%Y-%m-%d %H:%M:%S} UTC"
     grant = ", by a standing grant" if decision.grant_id else ""
-    return f"{decision.decision} by {decision.principal}{asserted} at {at}{grant}{reason}"
+    return f"{decision.decision} by {visible(decision.principal)}{asserted} at {at}{grant}{reason}"
 
 
 def _other_decision(standing: Decision | None, message: str) -> Conflict:

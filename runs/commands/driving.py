@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -27,7 +28,7 @@ from runs.commands.output import Format, say, visible
 from runs.commands.services import Opened
 from runs.errors import Exit
 from runs.follow import Progress, progress_for_stderr
-from runs.registry import Run
+from runs.registry import Run, Status
 
 # How long a committed event may wait to be shown.
 POLL_SECONDS = 0.1
@@ -190,21 +191,22 @@ def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
         ended = drive(opened, run.run_id, progress, after=run.last_seq)
     say(ended.message)
     view = view_of(opened, run.run_id)
-    say_where_the_report_is(view)
-    if ended.exit_code == Exit.WAITING:
-        say_what_waits(view)
+    say_what_comes_next(view, output)
     write_run(view, output)
     return ended.exit_code
 
 
-def say_where_the_report_is(view: dict[str, Any]) -> None:
-    """The report's page, once there is one."""
+def say_what_comes_next(view: dict[str, Any], output: Format) -> None:
+    """Where the report lies, and what a person is asked; unless the same terminal shows it anyway."""
+    if output == "table" and sys.stdout.isatty():
+        return
     if view["report"] is not None:
         say(f"{'Report' if view['report']['published'] else 'Draft'}: {view['report']['html']}")
+    if view["status"] == Status.WAITING_HUMAN:
+        _say_what_waits(view)
 
 
-def say_what_waits(view: dict[str, Any]) -> None:
-    """What a person is asked to approve, and how to answer."""
+def _say_what_waits(view: dict[str, Any]) -> None:
     approval = view["approval"]
     if approval is not None:
         say("Waiting for your decision:")

@@ -24,8 +24,7 @@ Format = Literal["table", "json"]
 # pairs (a file name that is not valid UTF-8).
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
-# Wider than any line, so that what is piped is not cut at 80 columns.
-PIPE_WIDTH = 10_000
+WIDTH = 10_000
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -57,12 +56,16 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def console(stream: TextIO) -> Console:
-    """A console that reads no markup and guesses no highlights."""
+def console(stream: TextIO, *, colors: bool) -> Console:
+    """A console that reads no markup and guesses no highlights.
+
+    It is wider than any line: a terminal wraps long lines itself, and an id that was not folded can be copied.
+    """
     from rich.console import Console
 
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+    return Console(
+        file=stream, markup=False, highlight=False, emoji=False, width=WIDTH, force_terminal=colors, soft_wrap=True
+    )
 
 
 def write(text: str) -> None:
@@ -72,8 +75,8 @@ def write(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """One message on stderr. A reader that went away stops no run."""
-    with contextlib.suppress(BrokenPipeError):
+    """One message on stderr. A reader or a terminal that went away stops no run."""
+    with contextlib.suppress(OSError):
         sys.stderr.write(visible_lines(text) + "\n")
         sys.stderr.flush()
 
@@ -84,16 +87,13 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number == 0, overflow="fold")
+    for column in columns:
+        table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*(Text("-" if cell is None else visible(cell)) for cell in row))
-    if sys.stdout.isatty():
-        console(sys.stdout).print(table)
-        return
-    piped = StringIO()
-    console(piped).print(table)
-    write("\n".join(line.rstrip() for line in piped.getvalue().splitlines()))
+    lines = StringIO()
+    console(lines, colors=sys.stdout.isatty()).print(table)
+    write("\n".join(line.rstrip() for line in lines.getvalue().splitlines()))
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:

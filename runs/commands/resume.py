@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runs import events
 from runs.commands.answer import exit_code_of, view_of, write_run
-from runs.commands.driving import drive_and_answer
+from runs.commands.driving import drive_and_answer, say_what_comes_next
 from runs.commands.output import Format, say
 from runs.commands.services import Opened, found
 from runs.errors import DrivenElsewhere
@@ -60,10 +60,7 @@ def _woken(opened: Opened, run: Run) -> Run:
 
 
 def _answer(opened: Opened, run: Run, output: Format) -> int:
-    from runs.commands.driving import say_what_waits
-
     view = view_of(opened, run.run_id)
-    if run.status is Status.WAITING_HUMAN:
-        say_what_waits(view)
+    say_what_comes_next(view, output)
     write_run(view, output)
     return exit_code_of(run)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runs import registry
+from runs.commands.output import visible
 from runs.errors import AmbiguousRun, RunNotFound
 from runs.registry import Run
 from runs.settings import Settings, StoreKind, prepare_home
@@ -73,10 +74,10 @@ def found(typed: str, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
             except RunNotFound as error:
                 missing = error
     if not hits:
-        raise missing or RunNotFound(f"There is no run {typed}. `onward list` shows the runs there are.")
+        raise missing or RunNotFound(f"There is no run {visible(typed)}. `onward list` shows the runs there are.")
     if len(hits) > 1:
         ids = ", ".join(f"{run.run_id} ({settings.store})" for settings, run in hits)
-        raise AmbiguousRun(f"{typed} fits several runs: {ids}. Give more of the id, or --store.")
+        raise AmbiguousRun(f"{visible(typed)} fits several runs: {ids}. Give more of the id, or --store.")
     settings, run = hits[0]
     with opened(settings) as place:
         yield place, run

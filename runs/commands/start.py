@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runs.commands.output import Format, say
+from runs.commands.output import Format, say, visible
 from runs.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def run(request: Request, *, store: StoreKind | None, output: Format) -> int:
 
     with opened(settings_for(store)) as place:
         made = _create(place, request, deadline)
-        say(f"Run {made.run_id}: {made.input_name}, {made.input_size:,} bytes.")
+        say(f"Run {made.run_id}: {visible(made.input_name)}, {made.input_size:,} bytes.")
         return drive_and_answer(place, made, output)
 
 
