@@ -94,6 +94,8 @@ class _Reading:
         self.limit: int | None = None
         self.direction: Direction = "desc"
         self.rows_meant = False
+        self.counts_most = False
+        self.per = False
 
     def question(self, ask: str, number: int) -> dict[str, Any]:
         """The question, when all words fit; raises _NotClear otherwise."""
@@ -117,7 +119,7 @@ class _Reading:
             "filter": self.conditions.filters,
             "order": {"by": "group", "direction": "asc"} if over_time else {"by": "value", "direction": self.direction},
             "limit": self.limit,
-            "chart": chart_for(self.groups),
+            "chart": chart_for(self.groups) if self.ranking is None else "bar" if (self.limit or 0) > 1 else "none",
         }
 
     def _fail(self, detail: str) -> _NotClear:
@@ -157,8 +159,9 @@ class _Reading:
     def _take_which(self, start: int, end: int) -> None:
         """ "which region has the highest revenue": one group, the first or the last."""
         for words, direction in ((ask_words.MOST, "desc"), (ask_words.LEAST, "asc")):
-            if self.text.take(phrases(words)):
+            if found := self.text.take(phrases(words)):
                 self._rank(start, end, 1, cast(Direction, direction))
+                self.counts_most = found[0] in ask_words.OF_MOST.split("|")
                 return
         raise self._fail("it asks which, but not of most or least")
 
@@ -181,8 +184,11 @@ class _Reading:
         for by, (words, cjk) in ask_words.PERIODS.items():
             marks = f"{phrases(ask_words.GROUP_MARKS)}\\s+(?:the\\s+)?{phrases(words)}"
             marks_cjk = f"{phrases(ask_words.GROUP_MARKS_CJK)}\\s*{phrases(cjk)}"
-            if any(map(self.text.take, (phrases(ask_words.PERIODIC[by]), marks, marks_cjk))) or self._ranks(words, cjk):
+            adjective = self.text.take(phrases(ask_words.PERIODIC[by]))
+            found = adjective or self.text.take(marks) or self.text.take(marks_cjk)
+            if found or self._ranks(words, cjk):
                 self._group_by_date(cast(By, by))
+                self.per |= adjective is not None or bool(found and re.match(phrases(ask_words.PER), found[0]))
         if self.text.take(phrases(ask_words.OVER_TIME)):
             column = self._only_date()
             self._group_by_date(time_part(column))
@@ -197,7 +203,6 @@ class _Reading:
     def _group_by_date(self, by: By) -> None:
         column = self._only_date()
         self.mentions = [mention for mention in self.mentions if mention.column is not column]
-        by = "value" if by == "day" and column["type"] == "date" else by
         self.groups.append({"column": column["name"], "by": by})
 
     def _only_date(self) -> Column:
@@ -215,12 +220,14 @@ class _Reading:
         group_end = -1
         for mention in self.mentions:
             joined = group_end >= 0 and re.fullmatch(_JOINED, self.text.text[group_end : mention.start]) is not None
-            ranked = self.ranking is not None and not self.text.text[self.ranking.end : mention.start].strip(" 的")
+            ranked = self._is_ranked(mention)
             if mention.column["role"] == "measure" and self.ranking is not None and not ranked:
                 self.text.take_span(*self._mark_before(mention))  # "top 5 customers by amount"
                 left.append(mention)
             elif ranked or joined or self._marked(mention):
-                self.text.take_span(*self._mark_before(mention))
+                start, end = self._mark_before(mention)
+                self.per |= re.match(phrases(ask_words.PER), self.text.text[start:end]) is not None
+                self.text.take_span(start, end)
                 self._group_by(mention)
                 group_end = mention.end
             else:
@@ -228,6 +235,11 @@ class _Reading:
         self.mentions = left
         if self.ranking is not None and not self.groups:
             raise self._fail("it does not say what to rank")
+
+    def _is_ranked(self, mention: Mention) -> bool:
+        """Whether the column stands right after "top 5" or "which"."""
+        end = self.ranking.end if self.ranking is not None else -1
+        return 0 <= end <= mention.start and not self.text.text[end : mention.start].strip(" 的")
 
     def _mark_before(self, mention: Mention) -> tuple[int, int]:
         """The place of the word before a column that says to group by it, empty when there is none."""
@@ -243,7 +255,7 @@ class _Reading:
         column = mention.column
         if column["role"] == "measure":
             raise self._fail("it groups by a column of figures")
-        by: By = "day" if column["type"] == "datetime" else "value"
+        by: By = "day" if column["role"] == "date" else "value"
         self.groups.append({"column": column["name"], "by": by})
 
     def _measure(self, said: Aggregate | None) -> tuple[Aggregate, Column | None]:
@@ -253,7 +265,8 @@ class _Reading:
         if len(columns) > 1:
             raise self._fail("it names more columns than it can be about")
         column = columns[0] if columns else None
-        if said in ("count", "count_distinct") or (said is None and self.rows_meant and column is None):
+        most = self.counts_most and said is None and (column is None or column["role"] != "measure")
+        if said in ("count", "count_distinct") or most or (said is None and self.rows_meant and column is None):
             return self._counted(said or "count", column)
         if said == "missing":
             return said, column
@@ -261,9 +274,17 @@ class _Reading:
             raise self._fail("it does not say of which column")
         if said is None:
             return self._unsaid(column), column
+        self._check_figure(said, column)
+        return said, column
+
+    def _check_figure(self, said: Aggregate, column: Column) -> None:
         if column["role"] != "measure" and not (said in ("min", "max") and column["role"] == "date"):
             raise self._fail("the column it names holds no figures")
-        return said, column
+        if said == "outliers" and self.groups:
+            raise self._fail("it asks for unusual values by group")
+        of_rows = is_among(column["name"], ask_words.NOT_ADDED_UP)
+        if self.per and said in ("mean", "median", "min", "max") and not of_rows:
+            raise self._fail("the figure could be of single rows or of totals")
 
     def _take_row_words(self) -> None:
         """Words for the rows themselves: "rows", or the sheet's own name where no column is called so."""

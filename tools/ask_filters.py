@@ -35,7 +35,7 @@ def take_values(text: Text, columns: list[dict[str, Any]], into: Conditions) -> 
     for column in columns:
         if column["role"] == "category" and column["type"] in ("text", "mixed"):
             for value in column["examples"]:
-                said = " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+                said = " ".join(unicodedata.normalize("NFKC", value).casefold().replace("_", " ").split())
                 if len(said) > 1 and not said.isdigit():
                     meant.setdefault(said, []).append((column["name"], value))
     for said in sorted(meant, key=lambda one: (-len(one), one)):
@@ -62,7 +62,7 @@ def take_comparisons(text: Text, mentions: list[Mention], into: Conditions) -> l
             mention = next(
                 (m for m in left if re.fullmatch(r"\s*(?:(?:is|are|was|were|of)\s+)?", before[m.end :])), None
             )
-            if mention is None or mention.column["type"] not in ("integer", "number"):
+            if mention is None or mention.column["role"] != "measure":
                 into.ambiguous = True
                 continue
             left.remove(mention)

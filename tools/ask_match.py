@@ -20,7 +20,7 @@ class Text:
     """The question in lower case with a mask of what was taken already."""
 
     def __init__(self, ask: str) -> None:
-        self.text = unicodedata.normalize("NFKC", ask).casefold()
+        self.text = unicodedata.normalize("NFKC", ask).casefold().replace("_", " ")
         self._free = [True] * len(self.text)
 
     def take(self, pattern: str) -> re.Match[str] | None:

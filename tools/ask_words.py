@@ -50,6 +50,9 @@ PERIODIC: Final[dict[str, str]] = {
 }
 MOST: Final = "highest|largest|biggest|greatest|best|most|最高的|最高|最大的|最大|最多的|最多|最好"
 LEAST: Final = "lowest|smallest|worst|least|fewest|最低的|最低|最小的|最小|最少的|最少|最差"
+# With these, an average or a maximum of what is added up may be one of totals: "average revenue per customer".
+PER: Final = "per|each|every|每"
+OF_MOST: Final = "most|fewest|least|最多的|最多|最少的|最少"  # "which month had the most orders" counts
 OVER_TIME: Final = "over time|trend of|trend in|trend|趋势|走势"
 
 GROUP_MARKS: Final = "grouped by|group by|broken down by|split by|for each|for every|in each|by|per|each|every|across"
@@ -73,7 +76,7 @@ COMPARISONS: Final[dict[str, str]] = {
 # Words without weight of their own. Nothing that negates, excludes or compares may stand here.
 FILLERS: Final = (
     "please|show me|show|give me|give|list|tell me|tell|display|compute|calculate|find|what's|whats|what|is|are|was"
-    "|were|did|do|does|we|our|us|i|you|the|a|an|of|in|for|from|to|at|on|with|have|has|had|there|and|their|its|it|this|that"
+    "|were|where|did|do|does|we|our|us|i|you|the|a|an|of|in|for|from|to|at|on|with|have|has|had|there|and|their|its|it|this|that"
     "|sold|made|placed|value|values|figure|figures|as|be|all|during|within|column|columns|sheet|table|data|get|got"
 )
 FILLERS_CJK: Final = (
@@ -124,7 +127,7 @@ SYNONYMS: Final[tuple[str, ...]] = (
 # Measures that are added up, and measures whose sum says nothing.
 ADDED_UP: Final = (
     "revenue|sales|amount|turnover|total|cost|costs|profit|income|value|units|quantity|qty|pieces|count|hours|target|spend"
-    "|budget|expense|expenses|销售额|金额|收入|营收|营业额|总额|利润|成本|费用|数量|销量|件数|目标|预算|支出"
+    "|budget|expense|expenses|refund|refunds|payment|payments|fee|fees|tax|salary|退款|运费|税额|工资|销售额|金额|收入|营收|营业额|总额|利润|成本|费用|数量|销量|件数|目标|预算|支出"
 )
 NOT_ADDED_UP: Final = (
     "price|rate|ratio|share|percent|percentage|pct|average|avg|mean|score|rating|temperature|age|margin|discount|index"

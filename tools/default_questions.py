@@ -87,7 +87,7 @@ def _over_time(sheet: dict[str, Any], measure: Column | None) -> TypedQuestion |
     if column is None:
         return None
     by = time_part(column)
-    key: GroupKey = {"column": column["name"], "by": "value" if by == "day" and column["type"] == "date" else by}
+    key: GroupKey = {"column": column["name"], "by": by}
     text = f"{_value_words(measure)} by {by} of {column['name']}"
     order: Order = {"by": "group", "direction": "asc"}
     return _question(sheet, text, _aggregate(measure), measure, group=[key], order=order, chart="line")

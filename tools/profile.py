@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 import polars as pl
 
 from tools.sheet import Column, Note, Sheet, Workbook
+from tools.text_types import divided
 
 MAX_DISTINCT: Final = 10_000  # counted no further, and the profile says so by giving this number
 EXAMPLES: Final = 20  # the most frequent values of a category, so that a question can name one
@@ -117,7 +118,7 @@ def _decimals(present: pl.Series) -> int | None:
         scale = 10**decimals
         if largest * scale >= EXACT_SCALED:
             return None
-        if bool(((present * scale).round() / scale == present).all()):
+        if bool((divided((present * scale).round(), scale) == present).all()):
             return decimals
     return None
 

@@ -21,7 +21,7 @@ import polars as pl
 from tools import input_check
 from tools.errors import ReadsDiffer
 from tools.sheet import DTYPES, quoted
-from tools.text_types import DATE_FORMATS, MONTHS
+from tools.text_types import DATE_FORMATS, MONTHS, POINT
 from tools.workbook_xlsx import XlsxReader
 
 _BLOCK: Final = 20_000  # rows cast at a time
@@ -38,15 +38,21 @@ def read_again(data: bytes | Path, name: str, profile: dict[str, Any]) -> dict[s
     """
     content = input_check.load(data)
     if input_check.kind_of(content, name) == "csv":
-        return {sheet["name"]: _table(sheet, _csv_columns(content, sheet)) for sheet in profile["sheets"]}
+        return {sheet["name"]: _table(sheet, _csv_columns(content, sheet), {}) for sheet in profile["sheets"]}
     reader = XlsxReader(content)
-    return {sheet["name"]: _table(sheet, _xlsx_columns(reader, sheet)) for sheet in profile["sheets"]}
+    return {sheet["name"]: _xlsx_table(reader, sheet) for sheet in profile["sheets"]}
 
 
-def _xlsx_columns(reader: XlsxReader, sheet: dict[str, Any]) -> list[pl.Series]:
-    grid = reader.load_text(sheet["source"]["index"], sheet["source"]["first_row"])
-    wanted = [column["position"] - grid.offset for column in sheet["columns"]]
-    return [grid.frame.to_series(place) for place in wanted]
+def _xlsx_table(reader: XlsxReader, sheet: dict[str, Any]) -> pl.DataFrame:
+    """As text; but numbers with decimals also as doubles, since their text has nine decimals at most."""
+    index, first_row = sheet["source"]["index"], sheet["source"]["first_row"]
+    grid = reader.load_text(index, first_row)
+    columns = [grid.column(column["position"]) for column in sheet["columns"]]
+    decimal = [c["position"] for c in sheet["columns"] if c["type"] == "number" and c["format"] in (None, POINT)]
+    if not decimal:
+        return _table(sheet, columns, {})
+    grid = reader.load(index, first_row, dtypes="float")
+    return _table(sheet, columns, {position: grid.column(position) for position in decimal})
 
 
 def _csv_columns(content: bytes, sheet: dict[str, Any]) -> list[pl.Series]:
@@ -85,9 +91,13 @@ def _split(text: str, delimiter: str) -> Iterator[list[str]]:
         yield [*record, ""]
 
 
-def _table(sheet: dict[str, Any], columns: list[pl.Series]) -> pl.DataFrame:
-    """Cast the columns and leave out rows that are empty from end to end."""
+def _table(sheet: dict[str, Any], columns: list[pl.Series], exact: dict[int, pl.Series]) -> pl.DataFrame:
+    """Cast the columns and leave out rows that are empty from end to end. `exact` has doubles by position."""
     values = [_cast(cells, column) for cells, column in zip(columns, sheet["columns"], strict=True)]
+    for place, column in enumerate(sheet["columns"]):
+        if column["position"] in exact:
+            doubles = exact[column["position"]].fill_null(values[place])
+            values[place] = doubles.set(doubles == 0, 0.0)  # not -0.0
     filled = [cells.fill_null("").str.contains(r"\S") for cells in columns]
     kept = pl.select(pl.any_horizontal(filled)).to_series() if filled else None
     names = [column["name"] for column in sheet["columns"]]
@@ -135,7 +145,7 @@ def _number(cell: str, style: str | None) -> float:
 
 def _plain(cell: str, style: str | None) -> str:
     """A number as Python writes it: without separators of thousands, with a decimal point."""
-    if style is None or style == "1234.5":
+    if style is None or style == POINT:
         return cell
     decimal = style[-2]
     kept = [character for character in cell.strip() if character.isdigit() or character in f"-{decimal}"]

@@ -64,8 +64,9 @@ class NumberStyle:
 
 
 PLAIN: Final = NumberStyle(thousands="", decimal=".")
+POINT: Final = "1234.5"
 NUMBER_STYLES: Final[dict[str, NumberStyle]] = {
-    "1234.5": PLAIN,
+    POINT: PLAIN,
     "1,234.5": NumberStyle(thousands=",", decimal="."),
     "1.234,5": NumberStyle(thousands=r"\.", decimal=","),
     "1 234,5": NumberStyle(thousands=SPACES, decimal=","),
@@ -195,6 +196,11 @@ def positive_zero(values: pl.Series) -> pl.Series:
     return values.set(values == 0, 0.0)
 
 
+def divided(values: pl.Series, by: float) -> pl.Series:
+    """Exact division. By a single number polars multiplies with its reciprocal, and 108 / 3.6 is not 30 then."""
+    return values.cast(pl.Float64) / pl.repeat(by, len(values), dtype=pl.Float64, eager=True)
+
+
 def parse_dates(values: pl.Series, form: str) -> pl.Series:
     """Text in one date format as datetimes; null where the day does not exist."""
     groups = values.str.strip_chars().str.extract_groups(f"^{DATE_FORMATS[form]}$").struct
@@ -261,7 +267,7 @@ def _usual_decimal(styles: tuple[str, ...], habits: Habits) -> str | None:
         return next(iter(habits.decimals))
     if habits.decimals or habits.delimiter == ";":
         return None
-    return "." if habits.delimiter == "," or styles[0] == "1234.5" else None
+    return "." if habits.delimiter == "," or styles[0] == POINT else None
 
 
 def _month_numbers(names: pl.Series) -> pl.Series:

@@ -134,7 +134,7 @@ class _SheetReader:
     def read(self, sample_rows: int | None) -> Sheet | None:
         """The sheet, or None when no cell of it holds anything."""
         text = self._reader.load_text(self._index, 0)
-        found, header = self._find_layout(text)
+        found, header = self._find_layout(text) if text.frame.width else (None, [])
         if found is None:
             return None
         filled = pl.DataFrame([~_blank(cells) for cells in text.frame]).slice(found.first_row)
@@ -168,7 +168,7 @@ class _SheetReader:
     def _find_layout(self, text: Grid) -> tuple[layout.Layout | None, list[str | None]]:
         """Where the table lies, and the cells of its header."""
         blank = pl.select(pl.all_horizontal([_blank(cells) for cells in text.frame]))
-        top = blank.to_series().not_().arg_max() if blank.height else None
+        top = blank.to_series().not_().arg_max()
         found = layout.find_layout(text.frame.head((top or 0) + layout.PREVIEW_ROWS).rows())
         if found is None or found.header is None:
             return found, [None] * text.frame.width
@@ -191,8 +191,33 @@ class _SheetReader:
             for position in spoiled:
                 values = text_types.clean(again.column(position).filter(rows))
                 typed[names[position]] = text_types.as_text(names[position], values)
-        typed |= {name: _say_converted(name, found) for name, found in text_types.infer_all(text, None).items()}
+        inferred = text_types.infer_all(text, None)
+        self._make_exact(inferred, {name: position for position, name in names.items()}, first_row, rows)
+        typed |= {name: _say_converted(name, found) for name, found in inferred.items()}
         return {position: typed[name] for position, name in names.items()}
+
+    def _make_exact(self, typed: dict[str, Typed], places: dict[str, int], first_row: int, rows: pl.Series) -> None:
+        """Numbers that stand among numbers stored as text came as text of nine decimals: fetch them as they are.
+
+        With another style than a plain one, 1.234 as text means something else than the number 1.234: such a column
+        stays text.
+        """
+        plain = [name for name, found in typed.items() if found.type == "number" and found.format == text_types.POINT]
+        styled = [name for name, found in typed.items() if found.format in text_types.NUMBER_STYLES]
+        styled = [name for name in styled if typed[name].format != text_types.POINT]
+        if plain:
+            grid = self._reader.load(self._index, first_row, dtypes="float")
+            for name in plain:
+                exact = grid.column(places[name]).filter(rows).fill_null(typed[name].values)
+                typed[name] = replace(typed[name], values=text_types.positive_zero(exact))
+        if styled:
+            grid = self._reader.load(self._index, first_row, dtypes="boolean")  # gives nothing for text
+            for name in styled:
+                if grid.column(places[name]).filter(rows).is_not_null().any():
+                    text = f"{quoted(name)} mixes numbers and numbers written as text; it is kept as text."
+                    cells = self._reader.load_text(self._index, first_row).column(places[name]).filter(rows)
+                    note = Note(kind="mixed column", text=text, column=name)
+                    typed[name] = Typed(type="mixed", values=text_types.clean(cells), notes=(note,))
 
     def _is_spoiled(self, position: int, grid: Grid) -> bool:
         """Whether typing lost something: a value, the difference of true and 1, or a number that is none (NaN)."""
@@ -277,7 +302,7 @@ def _from_cells(name: str, cells: pl.Series) -> Typed:
         return Typed(type="boolean", values=cells)
     if cells.dtype == pl.Duration:
         text = f"The lengths of time in {quoted(name)} are given in hours."
-        hours = text_types.positive_zero(cells.dt.total_milliseconds() / 3_600_000)
+        hours = text_types.positive_zero(text_types.divided(cells.dt.total_milliseconds(), 3_600_000))
         return Typed(type="number", values=hours, format="hours", notes=(Note(kind="hours", text=text, column=name),))
     if cells.dtype.is_numeric():
         return _numbers(cells)
