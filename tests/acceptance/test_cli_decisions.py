@@ -1,11 +1,18 @@
 """A person decides: the first decision stands, the same again changes nothing, another one is a conflict."""
 
+import os
+import shutil
+
 import pytest
+
+# Not text, a control sequence, markup, and a line that looks like ours.
+HOSTILE = os.fsdecode(b"caf\xe9 \x1b[31m[bold]\nonward: fine.csv")
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_revise_then_approve_with_another_title(postgres_cli, sales, inside):
+def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp_path):
+    sales = shutil.copy(sales, tmp_path / HOSTILE)
     waiting = postgres_cli("run", sales, "--ask", "revenue by region", "-o", "json")
     assert waiting.code == 5
     run = waiting.json
@@ -14,6 +21,12 @@ def test_revise_then_approve_with_another_title(postgres_cli, sales, inside):
     assert run["approval"]["digest"] == run["report"]["digest"]
     for words in ("Waiting for your decision", run["approval"]["resource"], f"onward approve {run_id[:8]}"):
         assert words in waiting.err
+    assert run["input"]["name"] == "caf\ufffd \x1b[31m[bold]\nonward: fine.csv"
+    shown = [waiting.out, waiting.err, *(inside(postgres_cli, *view).out for view in (["list"], ["show", run_id]))]
+    for text in shown:
+        assert "\x1b" not in text
+        assert "\nonward: fine" not in text
+        assert "[bold]" in text
 
     # Nobody has decided yet: resuming asks again and executes nothing.
     again = inside(postgres_cli, "resume", run_id, "-o", "json")
