@@ -178,6 +178,23 @@ def ledger_show(
     return effects.show_action(action_id, store=store, output=output)
 
 
+@ledger_app.command("resolve")
+def ledger_resolve(
+    action_id: Annotated[str, typer.Argument(metavar="ACTION_ID", help="The id of an UNKNOWN action.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="How you know; it is recorded.")],
+    receipt: Annotated[
+        str | None, typer.Option("--receipt", metavar="JSON", help="It happened: what proves it, as a JSON object.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="It did not happen, and shall not.")] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Settle an UNKNOWN action by your word. Then resume its run."""
+    from runs.commands import effects
+
+    return effects.resolve(action_id, receipt=receipt, failed=failed, reason=reason, store=store, output=output)
+
+
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,

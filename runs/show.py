@@ -125,7 +125,7 @@ def run_view(run: Run, events: Sequence[Event], recorded: Sequence[Action] | Non
         "created_at": run.created_at.isoformat(),
         "updated_at": run.updated_at.isoformat(),
         "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        "next_action": next_action(run, waiting),
+        "next_action": next_action(run, waiting, [a.action_id for a in actions if a.status == "UNKNOWN"]),
     }
 
 
@@ -310,7 +310,7 @@ def _approval(action: Action | None) -> Json | None:
     }
 
 
-def next_action(run: Run, waiting: Action | None = None) -> Json:
+def next_action(run: Run, waiting: Action | None = None, unknown: Sequence[str] = ()) -> Json:
     """What would bring the run on, in words and as commands."""
     short = run.run_id[:8]
     resume = [f"onward resume {short}"]
@@ -321,7 +321,7 @@ def next_action(run: Run, waiting: Action | None = None) -> Json:
     if run.driver == "hanging":
         return _next(f"Its driver, process {run.pid} on {run.host}, does not answer. Take over.", resume)
     if run.status is Status.WAITING_HUMAN:
-        return _next_for_person(run, waiting, short)
+        return _unknown(unknown, short) if run.reason == "unknown_outcome" else _undecided(waiting, short)
     if run.status is Status.QUEUED:
         return _next("Nobody drives it. Go on.", resume)
     if run.status is Status.SUCCEEDED:
@@ -333,12 +333,20 @@ def _next(text: str, commands: Sequence[str]) -> Json:
     return {"text": text, "commands": list(commands)}
 
 
-def _next_for_person(run: Run, waiting: Action | None, short: str) -> Json:
-    if run.reason == "unknown_outcome":
-        return _next(
-            "Find out whether the effect happened, and say so in the ledger; then go on.",
-            [f"onward ledger list --run {short}", f"onward resume {short}"],
+def _unknown(actions: Sequence[str], short: str) -> Json:
+    words = [
+        command
+        for action_id in actions
+        for command in (
+            f"onward ledger resolve {action_id} --reason TEXT --receipt JSON",
+            f"onward ledger resolve {action_id} --reason TEXT --failed",
         )
+    ]
+    text = "Find out whether this effect happened, and say so (with what proves it, or --failed); then go on."
+    return _next(text, [*words, f"onward resume {short}"])
+
+
+def _undecided(waiting: Action | None, short: str) -> Json:
     title = f" the publication of {waiting.params.get('title')!r}" if waiting is not None else ""
     decisions = [
         f"onward approve {short}",

@@ -1,10 +1,11 @@
-"""`onward ledger list` and `ledger show`: the records of external effects."""
+"""`onward ledger list`, `show` and `resolve`: the records of external effects, and a person's word on unknown ones."""
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from runs import local_ledger
 from runs.commands.answer import MOST_ACTIONS
@@ -46,25 +47,65 @@ def list_actions(*, run_id: str | None, status: str | None, store: StoreKind | N
 
 def show_action(action_id: str, *, store: StoreKind | None, output: Format) -> int:
     """See `onward ledger show`. JSON: the fields of `action_view`, with `params` and `events`."""
-    try:
-        wanted = str(uuid.UUID(action_id.strip()))
-    except ValueError:
-        raise UsageError(f"{action_id!r} is not an action id. `onward ledger list` shows the ids there are.") from None
     with ExitStack() as stack:
-        ledger, action = _find(wanted, store, stack)
+        ledger, action = _find(_id(action_id), store, stack)
         history = [event.to_json() for event in ledger.events(action.action_id)]
-    view = action_view(action) | {"params": action.params, "events": history}
+    _write_action(action_view(action) | {"params": action.params, "events": history}, output)
+    return 0
+
+
+def _write_action(view: dict[str, Any], output: Format) -> None:
     if output == "json":
         write_json(view)
-        return 0
+        return
     shown = {name: value for name, value in view.items() if name not in ("params", "receipt", "decision", "events")}
     write_facts(list(shown.items()))
     for name in ("params", "receipt", "decision"):
         if view[name] is not None:
             write_facts([(name, to_json(view[name]))])
-    rows = [(e["seq"], e["recorded_at"], e["word"], e["to_status"], e["epoch"], e["principal"]) for e in history]
+    rows = [(e["seq"], e["recorded_at"], e["word"], e["to_status"], e["epoch"], e["principal"]) for e in view["events"]]
     write_table(("seq", "at", "event", "status", "epoch", "who"), rows)
+
+
+def resolve(
+    action_id: str, *, receipt: str | None, failed: bool, reason: str, store: StoreKind | None, output: Format
+) -> int:
+    """See `onward ledger resolve`. Refused with a conflict unless the action is UNKNOWN."""
+    from onward_ledger.action import Status
+
+    if failed == (receipt is not None):
+        raise UsageError("Say what happened: either --receipt JSON (it did) or --failed (it did not).")
+    proof = _json_object(receipt) if receipt is not None else None
+    with ExitStack() as stack:
+        ledger, action = _find(_id(action_id), store, stack)
+        settled = ledger.resolve(
+            action.action_id,
+            status=Status.FAILED if failed else Status.SUCCEEDED,
+            receipt=proof,
+            reason=reason,
+            expected_version=action.version,
+        )
+        history = [event.to_json() for event in ledger.events(action.action_id)]
+    say(f"Settled: {settled.status}. Go on with: onward resume {settled.run_id}")
+    _write_action(action_view(settled) | {"params": settled.params, "events": history}, output)
     return 0
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        found: object = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError('--receipt must be a JSON object that proves the effect, such as \'{"provider_id": "42"}\'.')
+    return cast(dict[str, Any], found)
+
+
+def _id(typed: str) -> str:
+    try:
+        return str(uuid.UUID(typed.strip()))
+    except ValueError:
+        raise UsageError(f"{typed!r} is not an action id. `onward ledger list` shows the ids there are.") from None
 
 
 def _find(action_id: str, store: StoreKind | None, stack: ExitStack) -> tuple[LedgerClient, Action]:
