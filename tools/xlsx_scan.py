@@ -196,6 +196,8 @@ def _whole_rows(archive: zipfile.ZipFile, part: str, meter: _Meter) -> Iterator[
             rest = rest[cut:]
         elif len(rest) > _LONGEST_ROW:
             raise ValueError("no row for too long")
+    if not rest.rstrip().endswith(b"worksheet>"):
+        raise ValueError("cut off")
     yield rest
 
 
