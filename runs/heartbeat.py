@@ -49,6 +49,7 @@ class Heartbeat:
         self._valid_until = time.monotonic() + lease_seconds
         self._lost = threading.Event()
         self._stopped = threading.Event()
+        self._changed = threading.Event()  # lost or stopped
         self._reason = ""
         self._threads = [
             threading.Thread(target=self._beat, name="heartbeat", daemon=True),
@@ -63,6 +64,7 @@ class Heartbeat:
     def stop(self) -> None:
         """End both threads; the lease runs on in the database until it is released or over."""
         self._stopped.set()
+        self._changed.set()
         for thread in self._threads:
             thread.join(timeout=GRACE_SECONDS)
 
@@ -88,6 +90,7 @@ class Heartbeat:
         if not self._lost.is_set():
             self._reason = reason
             self._lost.set()
+            self._changed.set()
 
     def _beat(self) -> None:
         pause = 0.0
@@ -104,8 +107,7 @@ class Heartbeat:
             pause = self._lease_seconds / _BEATS_PER_LEASE
 
     def _watch(self) -> None:
-        while not self._stopped.is_set() and not self._lost.is_set():
-            self._lost.wait(min(max(self._valid_until - time.monotonic(), 0.01), 0.5))
+        while not self._changed.wait(max(self._valid_until - time.monotonic(), 0.01)):
             if time.monotonic() > self._valid_until:
                 self.lose("the lease ran out before it could be renewed")
         if self._lost.is_set() and not self._stopped.wait(GRACE_SECONDS):

@@ -1,0 +1,86 @@
+"""Clocks and the order of checkpoint ids."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base import id as ids
+
+from runs.clock import LARGEST_SKEW_SECONDS, check_clock, follow_head
+from runs.errors import ClockSkew
+
+
+class Clock:
+    """A database whose clock is off by some seconds."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def now(self):
+        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture(autouse=True)
+def floor(monkeypatch):
+    """LangGraph's private floor, put back after the test. That it exists is what the test needs to know."""
+    assert hasattr(ids, "_last_v6_timestamp")
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
+
+
+def id_at(instant: datetime) -> str:
+    """A checkpoint id as a writer with this clock makes it."""
+    ticks = int(instant.timestamp() * 1e7) + 0x01B21DD213814000
+    ids._last_v6_timestamp = ticks
+    made = str(ids.uuid6(clock_seq=-2))
+    ids._last_v6_timestamp = None
+    return made
+
+
+@pytest.mark.parametrize("seconds", [0, LARGEST_SKEW_SECONDS - 0.5, -LARGEST_SKEW_SECONDS + 0.5])
+def test_a_small_difference_is_no_reason(seconds):
+    check_clock(Clock(seconds))
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(3600, "behind"), (-3600, "ahead of"), (2.5, "behind")])
+def test_a_large_difference_is_refused_and_named(seconds, word):
+    with pytest.raises(ClockSkew, match=f"{abs(seconds):.1f} seconds {word} the database's"):
+        check_clock(Clock(seconds))
+
+
+def test_ids_go_on_behind_the_head_also_when_this_clock_is_behind():
+    head = id_at(datetime.now(UTC) + timedelta(hours=1))
+    assert empty_checkpoint()["id"] < head  # the control: without the seed nobody would see our checkpoints
+    follow_head(head, datetime.now(UTC) + timedelta(hours=1))
+    first, second = empty_checkpoint()["id"], empty_checkpoint()["id"]
+    assert head < first < second
+
+
+def test_a_floor_that_is_higher_stays():
+    later = id_at(datetime.now(UTC) + timedelta(hours=1))
+    follow_head(later, datetime.now(UTC) + timedelta(hours=1))
+    follow_head(id_at_keeping_floor(), datetime.now(UTC))
+    assert empty_checkpoint()["id"] > later
+
+
+def id_at_keeping_floor() -> str:
+    before = ids._last_v6_timestamp
+    made = id_at(datetime.now(UTC) - timedelta(hours=1))
+    ids._last_v6_timestamp = before
+    return made
+
+
+def test_a_head_a_little_ahead_of_the_database_is_waited_for():
+    now = datetime.now(UTC)
+    began = time.monotonic()
+    follow_head(id_at(now + timedelta(seconds=0.2)), now)
+    assert 0.19 < time.monotonic() - began < 1
+
+
+def test_a_head_far_ahead_is_refused_and_the_skew_named():
+    now = datetime.now(UTC)
+    with pytest.raises(ClockSkew, match="60.0 seconds in the future"):
+        follow_head(id_at(now + timedelta(seconds=60)), now)
+    assert ids._last_v6_timestamp is None
