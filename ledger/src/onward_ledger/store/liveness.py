@@ -17,6 +17,7 @@ from typing import Protocol
 
 import psycopg
 
+from onward_ledger.database import Unreachable
 from onward_ledger.errors import Conflict
 
 # How often a Postgres instance looks whether its session, and with it its lock, is still there.
@@ -48,8 +49,11 @@ class SessionLock:
         self._watcher = threading.Thread(target=self._watch, name="ledger-liveness", daemon=True)
 
     def hold(self) -> None:
-        """Take the lock, and watch over it in a thread."""
-        self._connection = self._connect()
+        """Take the lock, and watch over it in a thread; Unreachable when Postgres does not answer."""
+        try:
+            self._connection = self._connect()
+        except psycopg.OperationalError as error:
+            raise Unreachable(f"Postgres does not answer: {str(error).splitlines()[0]}.") from error
         self._watcher.start()
 
     def _connect(self) -> psycopg.Connection:

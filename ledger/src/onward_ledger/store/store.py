@@ -138,8 +138,8 @@ class Store:
 
     def action(self, action_id: str) -> Action:
         """One action with the decision that stands for it."""
-        with self._records() as records:
-            row = records.tx.one("look_at_action", action_id=action_id)
+        with self._database.reading() as tx:
+            row = tx.one("look_at_action", action_id=action_id)
         if row is None:
             raise NotFound(f"There is no action {action_id}.")
         return seen(row)
@@ -155,23 +155,21 @@ class Store:
         limit: int = 100,
     ) -> list[Action]:
         """Actions in the order of their creation, behind the action `after`."""
-        with self._records() as records:
-            rows = records.tx.all(
-                "list_actions", run_id=run_id, step=step, slot=slot, status=status, after=after, limit=limit
-            )
+        with self._database.reading() as tx:
+            rows = tx.all("list_actions", run_id=run_id, step=step, slot=slot, status=status, after=after, limit=limit)
         return [seen(row) for row in rows]
 
     def events(self, action_id: str) -> list[Event]:
         """The history of one action, oldest first."""
-        with self._records() as records:
-            rows = records.tx.all("events_of_action", action_id=action_id)
+        with self._database.reading() as tx:
+            rows = tx.all("events_of_action", action_id=action_id)
         if not rows:
             raise NotFound(f"There is no action {action_id}.")
         return [Event.from_row(row) for row in rows]
 
     def decisions(self, after: int, limit: int) -> Feed:
         """The feed behind a cursor."""
-        with self._records() as records:
-            rows = records.tx.all("feed_after", after=after, limit=limit)
+        with self._database.reading() as tx:
+            rows = tx.all("feed_after", after=after, limit=limit)
         items = tuple(FeedItem.from_row({**row, "decision": row["standing"]}) for row in rows)
         return Feed(cursor=items[-1].seq if items else after, items=items)

@@ -1,0 +1,200 @@
+-- The ledger's schema, version 1. A new database is made from this file alone.
+
+-- The one clock: leases, deadlines and expiry are decided by it, and a test can set it for its connections.
+create function onward_now() returns timestamptz language sql volatile as $$
+    select coalesce(nullif(current_setting('onward.now', true), '')::timestamptz, clock_timestamp())
+$$;
+
+-- One row per start of a service process. Its session holds the advisory lock `lock_key` while it lives, so that
+-- pg_locks tells which instances are gone without asking them.
+create table instances (
+    instance    uuid primary key,
+    lock_key    bigint not null unique,
+    version     text not null,
+    host        text not null,
+    pid         integer not null,
+    started_at  timestamptz not null,
+    stopped_at  timestamptz
+);
+
+-- The newest announced epoch of each run. Every claim reads its row FOR SHARE, so that an announcement waits for claims
+-- under way and no claim of an older epoch comes behind it.
+create table fences (
+    run_id         uuid primary key,
+    epoch          bigint not null check (epoch >= 0),
+    holder         text,
+    announced_at   timestamptz not null,
+    closed_at      timestamptz,
+    closed_by      text,
+    closed_reason  text,
+    check ((closed_at is null) = (closed_reason is null))
+);
+
+-- The state machine, in reading order; the transitions stand in action.py.
+--   PREPARED -> IN_FLIGHT -> SUCCEEDED | FAILED | UNKNOWN | PREPARED     UNKNOWN -> SUCCEEDED | FAILED | PREPARED
+--   PREPARED -> WITHDRAWN                                                PREPARED -> SUCCEEDED | FAILED (transactional)
+create type action_status as enum ('PREPARED', 'IN_FLIGHT', 'SUCCEEDED', 'FAILED', 'UNKNOWN', 'WITHDRAWN');
+
+create table actions (
+    action_id      uuid primary key,
+    run_id         uuid not null references fences,
+    step           text not null,
+    slot           text not null,
+    rev            integer not null check (rev >= 1),
+    kind           text not null,
+    resource       text not null,
+    params         json not null,  -- json keeps the canonical text; jsonb would rewrite numbers
+    request_hash   text not null check (request_hash ~ '^[0-9a-f]{64}$'),
+    status         action_status not null,
+    provider_id    text,
+    receipt        json,
+    reason         text,
+    alarm          text,
+    epoch          bigint not null,
+    claims         integer not null default 0 check (claims >= 0),
+    claim_token    uuid,
+    instance       uuid references instances,
+    deadline_at    timestamptz,
+    first_sent_at  timestamptz,
+    not_before_at  timestamptz,
+    approval_id    bigint,
+    version        integer not null default 1 check (version >= 1),
+    events         integer not null check (events >= 1),  -- length and head of the chain in action_events
+    head           text not null,
+    created_at     timestamptz not null,
+    updated_at     timestamptz not null,
+    unique (run_id, step, slot, rev),
+    check ((status = 'SUCCEEDED') = (receipt is not null)),
+    check (status not in ('IN_FLIGHT', 'UNKNOWN')
+           or (claims > 0 and claim_token is not null and instance is not null and deadline_at is not null))
+);
+
+-- At most one revision of a step and slot is live.
+create unique index actions_live on actions (run_id, step, slot) where status <> 'WITHDRAWN';
+create index actions_by_time on actions (created_at, action_id);
+create index actions_unsettled on actions (instance) where status in ('IN_FLIGHT', 'UNKNOWN');
+
+-- What an action intends never changes, and what is final stays.
+create function actions_keep() returns trigger language plpgsql as $$
+begin
+    if (new.action_id, new.run_id, new.step, new.slot, new.rev, new.kind, new.resource, new.request_hash)
+       is distinct from
+       (old.action_id, old.run_id, old.step, old.slot, old.rev, old.kind, old.resource, old.request_hash)
+       or new.params::text <> old.params::text then
+        raise exception 'the intent of action % never changes', old.action_id;
+    end if;
+    if old.status in ('SUCCEEDED', 'FAILED', 'WITHDRAWN') and new.status <> old.status then
+        raise exception 'action % is %, which is final', old.action_id, old.status;
+    end if;
+    return new;
+end $$;
+create trigger actions_keep before update on actions for each row execute function actions_keep();
+
+-- Every transition and note, append-only, each line holding the hash of the line before.
+create table action_events (
+    action_id      uuid not null references actions,
+    seq            integer not null check (seq >= 1),
+    word           text not null,
+    from_status    action_status,
+    to_status      action_status not null,
+    epoch          bigint,
+    principal      text,
+    instance       uuid,
+    claim_token    uuid,
+    reason         text,
+    detail         json,
+    recorded_at    timestamptz not null,
+    previous_hash  text not null,
+    hash           text not null check (hash ~ '^[0-9a-f]{64}$'),
+    primary key (action_id, seq)
+);
+
+create function action_events_keep() returns trigger language plpgsql as $$
+begin
+    raise exception 'action_events is append-only';
+end $$;
+create trigger action_events_keep before update or delete on action_events
+    for each row execute function action_events_keep();
+create trigger action_events_keep_all before truncate on action_events
+    for each statement execute function action_events_keep();
+
+-- Standing permissions, given before the action is known.
+create table grants (
+    grant_id            uuid primary key,
+    run_id              uuid not null,
+    kind                text not null,
+    resource            text,
+    principal           text not null,
+    principal_asserted  boolean not null,
+    uses                integer not null check (uses >= 1),
+    used                integer not null default 0 check (used >= 0),
+    expires_at          timestamptz not null,
+    granted_at          timestamptz not null
+);
+create index grants_of_run on grants (run_id, kind);
+
+-- People's decisions. The first one stands; only an approval that expired unused can be followed by another.
+create type decision_word as enum ('approve', 'edit', 'revise', 'reject');
+
+create table decisions (
+    decision_id          bigint primary key,
+    action_id            uuid not null references actions,
+    decision             decision_word not null,
+    principal            text not null,
+    principal_asserted   boolean not null,
+    request_hash         text not null,
+    resource             text not null,
+    scope                text not null,
+    reason               text,
+    expires_at           timestamptz,
+    decided_at           timestamptz not null,
+    consumed_at          timestamptz,
+    superseded_at        timestamptz,
+    grant_id             uuid references grants,
+    successor_action_id  uuid references actions,
+    check ((decision = 'edit') = (successor_action_id is not null)),
+    check (consumed_at is null or decision = 'approve'),
+    check (consumed_at is null or superseded_at is null)
+);
+create unique index decisions_standing on decisions (action_id) where superseded_at is null;
+alter table actions add foreign key (approval_id) references decisions;
+
+-- What was decided or settled, in the order of the commits: the number comes from the one row of feed_head, which is
+-- locked until the commit. A sequence would hand out 8 before 7 commits, and a follower at 8 would never see 7.
+create table feed_head (
+    only_row  boolean primary key default true check (only_row),
+    last_seq  bigint not null
+);
+insert into feed_head (last_seq) values (0);
+
+create table feed (
+    seq          bigint primary key,
+    what         text not null check (what in ('decision', 'resolution')),
+    run_id       uuid not null,
+    action_id    uuid not null references actions,
+    decision_id  bigint references decisions,
+    status       action_status,
+    happened_at  timestamptz not null,
+    check ((what = 'decision') = (decision_id is not null)),
+    check ((what = 'resolution') = (status is not null))
+);
+
+-- What the kind report.publish makes: the effect itself, in the same commit as its receipt.
+create table publications (
+    publication_id  bigint generated always as identity primary key,
+    action_id       uuid not null unique references actions,
+    run_id          uuid not null,
+    resource        text not null,
+    title           text not null,
+    note            text not null,
+    digest          text not null,
+    objects         json not null,
+    published_at    timestamptz not null
+);
+create index publications_by_resource on publications (resource, publication_id);
+
+-- An action with the decision that stands for it, as answers show it.
+create view actions_seen as
+    select a.*, case when d.decision_id is not null then to_json(d) end as standing
+    from actions a
+    left join decisions d on d.action_id = a.action_id and d.superseded_at is null;

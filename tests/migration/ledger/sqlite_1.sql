@@ -1,0 +1,196 @@
+-- The ledger's schema, version 1. A new database is made from this file alone. onward_now() is registered by the
+-- adapter on every connection; instants are UTC text with microseconds.
+
+-- One row per start of a service process. Only the holder of the lock file beside the database runs.
+create table instances (
+    instance    text primary key,
+    version     text not null,
+    host        text not null,
+    pid         integer not null,
+    started_at  text not null,
+    stopped_at  text
+) strict;
+
+-- The newest announced epoch of each run.
+create table fences (
+    run_id         text primary key,
+    epoch          integer not null check (epoch >= 0),
+    holder         text,
+    announced_at   text not null,
+    closed_at      text,
+    closed_by      text,
+    closed_reason  text,
+    check ((closed_at is null) = (closed_reason is null))
+) strict;
+
+-- The state machine, in reading order; the transitions stand in action.py.
+--   PREPARED -> IN_FLIGHT -> SUCCEEDED | FAILED | UNKNOWN | PREPARED     UNKNOWN -> SUCCEEDED | FAILED | PREPARED
+--   PREPARED -> WITHDRAWN                                                PREPARED -> SUCCEEDED | FAILED (transactional)
+create table actions (
+    action_id      text primary key,
+    run_id         text not null references fences,
+    step           text not null,
+    slot           text not null,
+    rev            integer not null check (rev >= 1),
+    kind           text not null,
+    resource       text not null,
+    params         text not null,
+    request_hash   text not null check (length(request_hash) = 64 and request_hash not glob '*[^0-9a-f]*'),
+    status         text not null
+                   check (status in ('PREPARED', 'IN_FLIGHT', 'SUCCEEDED', 'FAILED', 'UNKNOWN', 'WITHDRAWN')),
+    provider_id    text,
+    receipt        text,
+    reason         text,
+    alarm          text,
+    epoch          integer not null,
+    claims         integer not null default 0 check (claims >= 0),
+    claim_token    text,
+    instance       text references instances,
+    deadline_at    text,
+    first_sent_at  text,
+    not_before_at  text,
+    approval_id    integer references decisions,
+    version        integer not null default 1 check (version >= 1),
+    events         integer not null check (events >= 1),  -- length and head of the chain in action_events
+    head           text not null,
+    created_at     text not null,
+    updated_at     text not null,
+    unique (run_id, step, slot, rev),
+    check ((status = 'SUCCEEDED') = (receipt is not null)),
+    check (status not in ('IN_FLIGHT', 'UNKNOWN')
+           or (claims > 0 and claim_token is not null and instance is not null and deadline_at is not null))
+) strict;
+
+-- At most one revision of a step and slot is live.
+create unique index actions_live on actions (run_id, step, slot) where status <> 'WITHDRAWN';
+create index actions_by_time on actions (created_at, action_id);
+create index actions_unsettled on actions (instance) where status in ('IN_FLIGHT', 'UNKNOWN');
+
+-- What an action intends never changes, and what is final stays.
+create trigger actions_keep_intent before update on actions
+when (new.action_id, new.run_id, new.step, new.slot, new.rev, new.kind, new.resource, new.request_hash, new.params)
+     is not
+     (old.action_id, old.run_id, old.step, old.slot, old.rev, old.kind, old.resource, old.request_hash, old.params)
+begin
+    select raise(abort, 'the intent of an action never changes');
+end;
+create trigger actions_keep_final before update on actions
+when old.status in ('SUCCEEDED', 'FAILED', 'WITHDRAWN') and new.status <> old.status
+begin
+    select raise(abort, 'the action is in a final state');
+end;
+
+-- Every transition and note, append-only, each line holding the hash of the line before.
+create table action_events (
+    action_id      text not null references actions,
+    seq            integer not null check (seq >= 1),
+    word           text not null,
+    from_status    text,
+    to_status      text not null,
+    epoch          integer,
+    principal      text,
+    instance       text,
+    claim_token    text,
+    reason         text,
+    detail         text,
+    recorded_at    text not null,
+    previous_hash  text not null,
+    hash           text not null check (length(hash) = 64 and hash not glob '*[^0-9a-f]*'),
+    primary key (action_id, seq)
+) strict;
+
+create trigger action_events_keep_update before update on action_events
+begin
+    select raise(abort, 'action_events is append-only');
+end;
+create trigger action_events_keep_delete before delete on action_events
+begin
+    select raise(abort, 'action_events is append-only');
+end;
+
+-- Standing permissions, given before the action is known.
+create table grants (
+    grant_id            text primary key,
+    run_id              text not null,
+    kind                text not null,
+    resource            text,
+    principal           text not null,
+    principal_asserted  integer not null check (principal_asserted in (0, 1)),
+    uses                integer not null check (uses >= 1),
+    used                integer not null default 0 check (used >= 0),
+    expires_at          text not null,
+    granted_at          text not null
+) strict;
+create index grants_of_run on grants (run_id, kind);
+
+-- People's decisions. The first one stands; only an approval that expired unused can be followed by another.
+create table decisions (
+    decision_id          integer primary key,
+    action_id            text not null references actions,
+    decision             text not null check (decision in ('approve', 'edit', 'revise', 'reject')),
+    principal            text not null,
+    principal_asserted   integer not null check (principal_asserted in (0, 1)),
+    request_hash         text not null,
+    resource             text not null,
+    scope                text not null,
+    reason               text,
+    expires_at           text,
+    decided_at           text not null,
+    consumed_at          text,
+    superseded_at        text,
+    grant_id             text references grants,
+    successor_action_id  text references actions,
+    check ((decision = 'edit') = (successor_action_id is not null)),
+    check (consumed_at is null or decision = 'approve'),
+    check (consumed_at is null or superseded_at is null)
+) strict;
+create unique index decisions_standing on decisions (action_id) where superseded_at is null;
+
+-- What was decided or settled, in the order of the commits: the number comes from the one row of feed_head.
+create table feed_head (
+    only_row  integer primary key default 1 check (only_row = 1),
+    last_seq  integer not null
+) strict;
+insert into feed_head (last_seq) values (0);
+
+create table feed (
+    seq          integer primary key,
+    what         text not null check (what in ('decision', 'resolution')),
+    run_id       text not null,
+    action_id    text not null references actions,
+    decision_id  integer references decisions,
+    status       text,
+    happened_at  text not null,
+    check ((what = 'decision') = (decision_id is not null)),
+    check ((what = 'resolution') = (status is not null))
+) strict;
+
+-- What the kind report.publish makes: the effect itself, in the same commit as its receipt.
+create table publications (
+    publication_id  integer primary key,
+    action_id       text not null unique references actions,
+    run_id          text not null,
+    resource        text not null,
+    title           text not null,
+    note            text not null,
+    digest          text not null,
+    objects         text not null,
+    published_at    text not null
+) strict;
+create index publications_by_resource on publications (resource, publication_id);
+
+-- A decision as one JSON value.
+create view decisions_seen as
+    select decision_id, action_id, superseded_at,
+           json_object('decision_id', decision_id, 'action_id', action_id, 'decision', decision,
+                       'principal', principal, 'principal_asserted', principal_asserted,
+                       'request_hash', request_hash, 'resource', resource, 'scope', scope, 'reason', reason,
+                       'expires_at', expires_at, 'decided_at', decided_at, 'consumed_at', consumed_at,
+                       'grant_id', grant_id, 'successor_action_id', successor_action_id) as standing
+    from decisions;
+
+-- An action with the decision that stands for it, as answers show it.
+create view actions_seen as
+    select a.*, d.standing
+    from actions a
+    left join decisions_seen d on d.action_id = a.action_id and d.superseded_at is null;
