@@ -2,6 +2,7 @@
 
     uv run verify.py                     on Postgres (it brings its own; nothing of yours is touched)
     uv run verify.py --store sqlite      on SQLite
+    uv run verify.py --only "deliver: after effect"
     uv run verify.py --json              results as JSON on stdout
     uv run verify.py --out results/      keep the story of every process, the oracle's log, and results.json
 
@@ -39,6 +40,11 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from experiments.boundaries import POINTS
+from experiments.mutants import ALL as DEFECTS
+
+CASES = [str(point) for point in POINTS]
+
 
 def main() -> int:
     """Run the campaign that the command line asks for; the exit code."""
@@ -55,7 +61,7 @@ def main() -> int:
         print(f"verify: {line}", file=sys.stderr, flush=True)
 
     try:
-        results = run_campaign(arguments.store, tell, planted=arguments.plant, keep=arguments.out)
+        results = run_campaign(arguments.store, tell, only=arguments.only, planted=arguments.plant, keep=arguments.out)
     except (NotRun, LocalPostgresError) as error:
         tell(str(error))
         return Exit.UNREACHABLE
@@ -76,9 +82,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="verify.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres", help="where runs live")
+    parser.add_argument("--only", metavar="POINT", choices=CASES, help=f"kill there only: {', '.join(CASES)}")
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep stories, the oracle's log and results there")
-    parser.add_argument("--plant", choices=["no-replay", "fresh-action-id"], help="plant this defect on purpose")
+    parser.add_argument("--plant", choices=DEFECTS, help="plant this defect on purpose")
     return parser
 
 

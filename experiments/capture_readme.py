@@ -26,8 +26,8 @@ class NotCaptured(Exception):
 
 
 def demo_output(store: str = "postgres") -> str:
-    """What the demo prints on a stream that is no terminal."""
-    command = [sys.executable, "-m", "experiments.demo", "--store", store]
+    """What `onward demo` prints on a stream that is no terminal."""
+    command = [sys.executable, "-m", "runs.cli", "demo", "--store", store]
     environment = {**os.environ, "NO_COLOR": "1", "PYTHONUTF8": "1"}
     done = subprocess.run(
         command, check=False, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8"

@@ -55,6 +55,8 @@ def receipts_are_true(case: Evidence, reference: Evidence) -> list[str]:
         for record in case.after.records
         if record.status == "SUCCEEDED" and record.receipt_digest != seen.get(record.kind)
     ]
+    recorded = Counter(record.kind for record in case.after.records if record.status == "SUCCEEDED")
+    found += [f"{kind} is recorded {count} times" for kind, count in recorded.items() if count > 1]
     named = {receipt for process in case.processes for receipt in (*process.committed, *process.reused)}
     for prefix, kind in {kind.partition(".")[0]: kind for kind in KINDS}.items():
         receipts = sorted(name for name in named if name.startswith(f"{prefix}-"))

@@ -15,25 +15,30 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments.boundaries import Point
 from experiments.evidence import Evidence
+from experiments.report import nodes
 from experiments.story import COMMITTED, CRASH, REUSE, Process
+
+if TYPE_CHECKING:
+    from runs.settings import StoreKind
 
 POINT = Point(step="deliver", when="after effect")
 KIND = "report.publish"
+STORES: dict[StoreKind, str] = {"postgres": "Postgres", "sqlite": "SQLite"}
+MARGIN = " " * 14
 
 
 @dataclass(frozen=True, kw_only=True)
 class Showing:
     """Both parts, and what does not agree with what they claim."""
 
-    store: str
+    store: StoreKind
     plain: Evidence
     onward: Evidence
     problems: tuple[str, ...]
@@ -48,8 +53,8 @@ class Line:
     style: str = ""
 
 
-def show(store: Any) -> Showing:
-    """Kill and resume both systems once, for real."""
+def show(store: StoreKind, tell: Callable[[str], None]) -> Showing:
+    """Kill and resume both systems once, for real. `tell` gets a line before each part."""
     from experiments import checker
     from experiments.campaign import run_case
     from experiments.cluster import cluster
@@ -59,11 +64,13 @@ def show(store: Any) -> Showing:
 
     began = time.monotonic()
     fault = Fault(point=POINT, how="kill")
-    with cluster(store) as services:
-        processes = ForkServer()
-        processes.warm_up(services.folder)
-        plain = run_case(Plain(services), fault, processes, services)
-        onward = run_case(Onward(services), fault, processes, services)
+    tell(f"starting {STORES[store]}, a ledger and an oracle in a temporary folder")
+    with cluster(store) as services, ForkServer() as forks:
+        forks.warm_up(services.folder)
+        tell("killing and resuming plain LangGraph")
+        plain = run_case(Plain(services), fault, forks, services)
+        tell("killing and resuming Onward")
+        onward = run_case(Onward(services), fault, forks, services)
     found = checker.check(onward, onward, checker.ONWARD) + checker.check(onward, onward, checker.VALIDITY)
     found += checker.check(plain, plain, checker.CONTROL)
     problems = [*map(str, found), *checker.silent_controls([plain])]
@@ -76,47 +83,43 @@ def show(store: Any) -> Showing:
 
 def screen(showing: Showing) -> Iterator[Line]:
     """The whole story."""
-    stores = {"postgres": "Postgres", "sqlite": "SQLite"}
-    yield Line(f'Plain LangGraph on {stores[showing.store]}, durability="sync", resumed by its thread_id', "bold")
+    yield Line("The same SIGKILL twice: the report has just been published, the graph's checkpoint is not written yet.")
+    yield Line("")
+    yield Line(f'Plain LangGraph ({STORES[showing.store]} checkpoints, durability="sync")', "bold")
     yield from _processes(showing.plain)
     yield _count(showing.plain, "bold red")
     yield Line("")
-    yield Line("Onward: the same graph, the same workbook, the same kill", "bold")
+    yield Line("Onward (the same graph, the same workbook)", "bold")
     yield from _processes(showing.onward)
     yield _count(showing.onward, "bold green")
     yield Line("")
     for problem in showing.problems:
         yield Line(f"Not as claimed: {problem}", "bold red")
-    yield Line(f"{showing.seconds:.0f} seconds, real processes, real SIGKILL. Next:", "dim")
-    yield Line("  uv run onward run examples/sales.xlsx --approve    a real workbook, a real report", "dim")
+    yield Line(
+        f"Real processes, {showing.seconds:.0f} seconds, counted by an oracle that is not the ledger. Next:", "dim"
+    )
+    yield Line("  uv run onward run examples/sales.xlsx --approve    a workbook in, a checked report out", "dim")
     yield Line(
         "  uv run verify.py                                   every crash point, with the control beside it", "dim"
     )
 
 
 def _processes(case: Evidence) -> Iterator[Line]:
-    for number, process in enumerate(case.driving):
-        name = "first process " if number == 0 else "second process"
-        yield Line(f"  {name}   {_nodes(process)}")
+    for number, process in enumerate(case.driving, 1):
+        resumed = "    (resumed by the same thread_id)" if number > 1 else ""
+        yield Line(f"  process {number}   {nodes(process)}{resumed}")
         yield from _happenings(process)
 
 
-def _nodes(process: Process) -> str:
-    """`plan  analyze×2  write_draft`."""
-    named = [(name, len(list(same))) for name, same in groupby(process.executed)]
-    return "  ".join(name if times == 1 else f"{name}×{times}" for name, times in named)
-
-
 def _happenings(process: Process) -> Iterator[Line]:
-    """What one process says of the publication, and how it ended."""
-    margin = " " * 19
+    """What one process says of the publication, and how it was ended."""
     for line in process.lines:
         if line.startswith(COMMITTED + "report-"):
-            yield Line(f"{margin}publishes the report: receipt {line.removeprefix(COMMITTED)}", "yellow")
+            yield Line(f"{MARGIN}publishes the report    receipt {line.removeprefix(COMMITTED)}", "yellow")
         elif line.startswith(REUSE + "report-"):
-            yield Line(f"{margin}has the receipt {line.removeprefix(REUSE)} back; nothing is sent", "green")
+            yield Line(f"{MARGIN}published already       receipt {line.removeprefix(REUSE)}", "green")
         elif line.startswith(CRASH):
-            yield Line(f"{margin}SIGKILL {line.removeprefix(CRASH)}", "red")
+            yield Line(f"{MARGIN}SIGKILL", "bold red")
 
 
 def _count(case: Evidence, style: str) -> Line:
@@ -125,7 +128,7 @@ def _count(case: Evidence, style: str) -> Line:
     if case.system == "plain":
         return Line(f"{text}; no error, no warning", style)
     receipts, epochs = _receipts(case), case.after.epochs
-    return Line(f"{text}; {receipts} receipt, {len(epochs)} epochs, status {case.after.status}", style)
+    return Line(f"{text}; {receipts} receipt, {len(epochs)} epochs, the run has {case.after.status}", style)
 
 
 def publications(case: Evidence) -> int:
@@ -179,18 +182,20 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
 
-    print("demo: starting a ledger and a database in a temporary folder …", file=sys.stderr, flush=True)
+    def tell(line: str) -> None:
+        print(f"demo: {line}", file=sys.stderr, flush=True)
+
     from experiments.errors import NotRun
     from runs.errors import Exit
     from runs.local_postgres import LocalPostgresError
 
     try:
-        showing = show(arguments.store)
+        showing = show(arguments.store, tell)
     except (NotRun, LocalPostgresError) as error:
-        print(f"demo: {error}", file=sys.stderr)
+        tell(str(error))
         return Exit.UNREACHABLE
     except KeyboardInterrupt:
-        print("demo: stopped; everything that was started is gone", file=sys.stderr)
+        tell("stopped; everything that was started is gone")
         return 130
     if arguments.json:
         print(json.dumps(to_json(showing), indent=2))

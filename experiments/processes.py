@@ -12,10 +12,13 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
-from multiprocessing.context import ForkServerContext
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from experiments.errors import NotRun
 from experiments.story import END, Process, Story
@@ -29,11 +32,29 @@ Work = Callable[..., str]
 
 
 class ForkServer:
-    """Starts processes. `work(story, *arguments)` runs in each; what it returns is the last line of its story."""
+    """Starts processes. `work(story, *arguments)` runs in each; what it returns is the last line of its story.
+
+    May be used by several threads. Leaving the context kills what still runs.
+    """
 
     def __init__(self) -> None:
-        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([PRELOADED])
+        self._running: set[BaseProcess] = set()
+        self._closed = False
+        # multiprocessing reads an exit code once, by whoever asks first; two threads at once would lose it.
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._closed = True
+            for process in self._running:
+                process.kill()
 
     def warm_up(self, folder: Path) -> None:
         """Start the fork server and let it import; a mistake in an import shows here, not as a slow case."""
@@ -43,23 +64,25 @@ class ForkServer:
 
     def run(self, work: Work, told: Path, *arguments: Any) -> Process:
         """Run `work` in a process of its own until that ends; its story, which stays in the file `told`."""
-        process = self._context.Process(target=_work, args=(work, told, arguments))
-        process.start()
-        try:
-            process.join(LONGEST_SECONDS)
-        finally:
-            if process.is_alive():
+        with self._lock:
+            if self._closed:
+                raise NotRun("The experiment was stopped.")
+            process = self._context.Process(target=_work, args=(work, told, arguments))
+            process.start()
+            self._running.add(process)
+        ended = bool(connection.wait([process.sentinel], LONGEST_SECONDS))
+        with self._lock:
+            self._running.discard(process)
+            if not ended:
                 process.kill()
-                process.join()
-                told.with_suffix(".stopped").touch()
-        stopped = told.with_suffix(".stopped").exists()
-        return Process.read(told, None if stopped else process.exitcode)
+            process.join()
+            return Process.read(told, process.exitcode if ended else None)
 
 
 def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
     """The whole life of a process of a case."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the experiment, which then stops this process
-    errors = os.open(told.with_suffix(".err"), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    errors = os.open(told.with_name(f"{told.name}.err"), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
     story = Story(told)

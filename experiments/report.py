@@ -86,7 +86,7 @@ def columns(outcome: Outcome, reference: Evidence) -> dict[str, str]:
     case, control = outcome.case, outcome.control
     return {
         "killed at": case.name,
-        "nodes executed, by process": " | ".join(_nodes(process) for process in case.processes),
+        "nodes executed, by process": " | ".join(nodes(process) for process in case.processes),
         "effects": _effects(case),
         "receipts new/reused": f"{_receipts(case)[0]}/{_receipts(case)[1]}",
         "epochs": " ".join(map(str, case.after.epochs)),
@@ -97,7 +97,8 @@ def columns(outcome: Outcome, reference: Evidence) -> dict[str, str]:
     }
 
 
-def _nodes(process: Process) -> str:
+def nodes(process: Process) -> str:
+    """The nodes that a process executed: `plan analyze×2 write_draft`."""
     if not process.executed:
         return "-"
     named = [(name, len(list(same))) for name, same in groupby(process.executed)]
