@@ -79,6 +79,7 @@ def _typed_question(raw: dict[str, Any], profile: dict[str, Any]) -> TypedQuesti
     columns: Columns = {c["name"]: c for c in sheets[sheet]["columns"]}
     aggregate = cast(Aggregate, _choice(raw, "aggregate", AGGREGATES))
     group = _group(raw, aggregate, columns)
+    chart = _chart(raw)
     return {
         "id": _id(raw),
         "text": _string(raw, "text", MAX_TEXT),
@@ -89,7 +90,7 @@ def _typed_question(raw: dict[str, Any], profile: dict[str, Any]) -> TypedQuesti
         "filter": _filters(raw, columns),
         "order": _order(raw, group),
         "limit": _limit(raw),
-        "chart": _chart(raw) if group and aggregate != "outliers" else "none",
+        "chart": chart if group and aggregate != "outliers" else "none",
     }
 
 
