@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import polars as pl
+
+from graph import workspace
 from graph.context import Context
 from graph.state import State
 from graph.workspace import get_json, table_files
@@ -16,7 +19,6 @@ from tools.errors import QueryError
 from tools.query import TableFile
 from tools.questions import compile_sql
 from tools.recompute import recompute, reexecute
-from tools.workbook import read_again
 
 
 def answer(context: Context, state: State, question: dict[str, Any]) -> dict[str, Any] | str:
@@ -45,29 +47,22 @@ def columns_looked_at(question: dict[str, Any]) -> list[str]:
 
 def check(context: Context, state: State, step: str, results: dict[str, Any]) -> tuple[int, int, list[str]]:
     """`(recomputed, re-executed, differences in words)` over every result that the draft may point at."""
-    profile = get_json(context, state["profile"])
     context.recorder.progress(step, "Reading the source a second time")
-    again = read_again(context.files.get(state["input"]), state["input"]["name"], profile)
+    again = workspace.read_again(context, state, step)
+    files = [TableFile(sheet=sheet, path=path) for sheet, path in again.items()]
+    tables: dict[str, pl.DataFrame] = {}  # those that a typed question asks, each read once
     questions = [q for q in state["plan"]["questions"] if q["id"] in results]
     recomputed, reexecuted, differences = 0, 0, []
     for number, question in enumerate(questions):
         context.recorder.check()
         context.recorder.progress(step, f"Checking: {question['text']}", done=number, total=len(questions))
         if "sql" in question:
-            second = _execute_again(context, again, question)
+            second = reexecute(context.queries(), question["sql"], files)
             reexecuted += 1
         else:
-            second = dict(recompute(cast(Any, question), again))
+            if question["sheet"] not in tables:
+                tables[question["sheet"]] = pl.read_parquet(again[question["sheet"]])
+            second = dict(recompute(cast(Any, question), tables))
             recomputed += 1
         differences += [f"{question['text']}: {d}" for d in compare(results[question["id"]], second)]
     return recomputed, reexecuted, differences
-
-
-def _execute_again(context: Context, again: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
-    tables: list[TableFile] = []
-    for number, (sheet, table) in enumerate(again.items()):
-        path = context.scratch / f"again-{number}.parquet"
-        if not path.exists():
-            table.write_parquet(path)
-        tables.append(TableFile(sheet=sheet, path=path))
-    return reexecute(context.queries(), question["sql"], tables)

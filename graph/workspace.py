@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from graph.context import Context
 from graph.state import InputRef, State, TableRef
 from tools.files import Ref
-from tools.profile import profile as describe
 from tools.query import TableFile
-from tools.workbook import read_workbook
+from tools.reader import read_first, read_second
 
 PROGRESS_SECONDS = 0.5  # every line of progress is a row in the run's history
 
 
 def take_in(context: Context, source: InputRef) -> tuple[list[TableRef], dict[str, Any]]:
     """Read the input into one staged Parquet file per sheet; their references, and the workbook's profile."""
+    read = read_first(input_file(context, source), source["name"], context.scratch, _progress(context, "plan"))
+    assert read.profile is not None, "a first read describes the workbook"
+    tables: list[TableRef] = []
+    for table in read.tables:
+        context.recorder.check()
+        tables.append({"sheet": table.sheet, **context.files.put(table.path.read_bytes())})
+    return tables, read.profile
 
+
+def read_again(context: Context, state: State, step: str) -> dict[str, Path]:
+    """Read the input a second time, by the other route; the Parquet file of each sheet by its name."""
+    source = state["input"]
+    profile = get_json(context, state["profile"])
+    path = input_file(context, source)
+    return read_second(path, source["name"], context.scratch, profile, _progress(context, step))
+
+
+def input_file(context: Context, source: InputRef) -> Path:
+    """A local copy of the input, made once per drive, its digest checked."""
+    path = context.scratch / source["digest"]
+    if not path.exists():
+        _write_whole(path, context.files.get(source))
+    return path
+
+
+def _progress(context: Context, step: str) -> Callable[[str, int, int], None]:
     shown_at = float("-inf")
 
     def show(text: str, done: int, total: int) -> None:
@@ -28,16 +52,9 @@ def take_in(context: Context, source: InputRef) -> tuple[list[TableRef], dict[st
         context.recorder.check()
         if time.monotonic() - shown_at >= PROGRESS_SECONDS:
             shown_at = time.monotonic()
-            context.recorder.progress("plan", text, done=done, total=total)
+            context.recorder.progress(step, text, done=done, total=total)
 
-    workbook = read_workbook(context.files.get(source), source["name"], progress=show)
-    tables: list[TableRef] = []
-    for sheet in workbook.sheets:
-        buffer = io.BytesIO()
-        sheet.table.write_parquet(buffer)
-        tables.append({"sheet": sheet.name, **context.files.put(buffer.getvalue())})
-        context.recorder.check()
-    return tables, describe(workbook)
+    return show
 
 
 def put_json(context: Context, value: Any) -> Ref:

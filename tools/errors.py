@@ -3,6 +3,7 @@
     ToolError                the root: catch this to catch them all
     ├── InputError           definite     the input file cannot be used as a workbook
     ├── QuestionError        definite     a question does not fit the workbook it is asked of
+    ├── ReaderDied           indefinite   the process that reads the workbook ended without an answer
     ├── QueryError           by kind      a query was refused, failed, or was stopped
     ├── ReadsDiffer          definite     two reads of one input do not agree on what a cell is
     └── DigestMismatch       definite     stored bytes are not the bytes that were put there
@@ -32,6 +33,12 @@ class ToolError(Exception):
 
 class InputError(ToolError):
     """The input file cannot be used as a workbook: missing, another format, damaged, locked, empty, too large."""
+
+
+class ReaderDied(ToolError):
+    """The process that reads the workbook ended without an answer: killed, or out of memory."""
+
+    definite = False
 
 
 class QuestionError(ToolError):

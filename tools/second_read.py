@@ -46,13 +46,14 @@ def read_again(data: bytes | Path, name: str, profile: dict[str, Any]) -> dict[s
 def _xlsx_table(reader: XlsxReader, sheet: dict[str, Any]) -> pl.DataFrame:
     """As text; but numbers with decimals also as doubles, since their text has nine decimals at most."""
     index, first_row = sheet["source"]["index"], sheet["source"]["first_row"]
-    grid = reader.load_text(index, first_row)
-    columns = [grid.column(column["position"]) for column in sheet["columns"]]
     decimal = [c["position"] for c in sheet["columns"] if c["type"] == "number" and c["format"] in (None, POINT)]
-    if not decimal:
-        return _table(sheet, columns, {})
-    grid = reader.load(index, first_row, dtypes="float")
-    return _table(sheet, columns, {position: grid.column(position) for position in decimal})
+    exact: dict[int, pl.Series] = {}
+    if decimal:  # before the text, which takes more room
+        grid = reader.load(index, first_row, dtypes="float")
+        exact = {position: grid.column(position) for position in decimal}
+        del grid
+    text = reader.load_text(index, first_row)
+    return _table(sheet, [text.column(column["position"]) for column in sheet["columns"]], exact)
 
 
 def _csv_columns(content: bytes, sheet: dict[str, Any]) -> list[pl.Series]:
