@@ -25,7 +25,7 @@ When = Literal["before effect", "after effect", "after checkpoint"]
 
 # How the story tells of a crash there.
 WORDS: dict[When, str] = {
-    "before effect": "before effect, with nothing sent",
+    "before effect": "before effect, its request not sent",
     "after effect": "after effect commit, before graph checkpoint",
     "after checkpoint": "after graph checkpoint, before the next step",
 }

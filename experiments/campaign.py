@@ -45,7 +45,8 @@ def run_campaign(
     tell(f"starting {store}, the ledger and the oracle in a temporary home")
     faults = [None, *(Fault(point=point, how=how) for point in POINTS if only in (None, str(point)))]
     outcomes: list[Outcome] = []
-    with cluster(store, planted=planted, keep=keep) as services, ThreadPoolExecutor(2) as pool, ForkServer() as forks:
+    forks = ForkServer()
+    with cluster(store, planted=planted, keep=keep) as services, ThreadPoolExecutor(1) as pool, forks:
         forks.warm_up(services.folder)
         onward, plain = Onward(services, planted), Plain(services)
         for number, fault in enumerate(faults, 1):

@@ -120,7 +120,7 @@ def _service(name: str, command: Sequence[object], folder: Path, ready: Path) ->
         process = subprocess.Popen(
             [sys.executable, *map(str, command)],
             cwd=ROOT,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its life line: at its end when this process is gone
             stdout=errors,
             stderr=errors,
             start_new_session=True,  # Ctrl-C is for the experiment
@@ -128,7 +128,9 @@ def _service(name: str, command: Sequence[object], folder: Path, ready: Path) ->
     try:
         yield _wait_for(name, process, ready, log)
     finally:
+        assert process.stdin is not None
         process.terminate()
+        process.stdin.close()
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

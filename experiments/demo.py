@@ -65,7 +65,8 @@ def show(store: StoreKind, tell: Callable[[str], None]) -> Showing:
     began = time.monotonic()
     fault = Fault(point=POINT, how="kill")
     tell(f"starting {STORES[store]}, a ledger and an oracle in a temporary folder")
-    with cluster(store) as services, ForkServer() as forks:
+    forks = ForkServer()
+    with cluster(store) as services, forks:
         forks.warm_up(services.folder)
         tell("killing and resuming plain LangGraph")
         plain = run_case(Plain(services), fault, forks, services)

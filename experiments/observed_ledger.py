@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
     parser.add_argument("--plant", help="a defect to plant, so that the experiment has something to find")
     arguments, rest = parser.parse_known_args()
-    die_with_parent(arguments.parent)
+    die_with_parent(arguments.parent, sys.stdin.fileno())
     observe(Oracle(arguments.oracle_port, arguments.oracle_log))
     if arguments.plant is not None:
         from experiments.mutants import plant

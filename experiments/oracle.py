@@ -16,6 +16,7 @@ import json
 import os
 import socket
 import socketserver
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def main() -> None:
     parser.add_argument("--ready-file", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
     arguments = parser.parse_args()
-    die_with_parent(arguments.parent)
+    die_with_parent(arguments.parent, sys.stdin.fileno())
     with _Server(arguments.log) as server:
         part = arguments.ready_file.with_suffix(".part")
         part.write_text(str(server.server_address[1]), encoding="utf-8")

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -40,6 +40,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload([PRELOADED])
+        forkserver.ensure_running()  # returns at once: it imports while the services of the experiment start
         self._running: set[BaseProcess] = set()
         self._closed = False
         # multiprocessing reads an exit code once, by whoever asks first; two threads at once would lose it.
@@ -57,7 +58,7 @@ class ForkServer:
                 process.kill()
 
     def warm_up(self, folder: Path) -> None:
-        """Start the fork server and let it import; a mistake in an import shows here, not as a slow case."""
+        """Wait until the fork server has imported; a mistake in an import shows here, not as a slow case."""
         started = self.run(_imported, folder / "warm-up")
         if started.exit_code != 0 or started.end != "ready":
             raise NotRun.because("fork server", folder / "warm-up.err")

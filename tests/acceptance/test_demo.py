@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from experiments import capture_readme, demo
 from experiments.story import Process
 from tests.support.evidence import CASE, WORLD, effect, plain
+
+pytestmark = pytest.mark.timeout(240)  # seconds on an idle machine, half a minute on a busy one
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = Process(exit_code=-9, lines=("EXECUTE deliver", "TOOL committed receipt report-1", "CRASH after effect commit"))

@@ -20,6 +20,8 @@ from experiments.cluster import PREFIX
 from experiments.mutants import ALL
 from runs import local_postgres
 
+pytestmark = pytest.mark.timeout(240)  # seconds on an idle machine, a minute on a busy one
+
 ROOT = Path(__file__).resolve().parents[2]
 WRITING = ["plan", "analyze", "analyze", "write_draft"]
 WHOLE = [*WRITING, "test", "deliver"]
@@ -47,7 +49,7 @@ def verify(place: Path, *arguments: str, **changes: str) -> subprocess.Completed
         env=environment(place, **changes),
         capture_output=True,
         text=True,
-        timeout=85,
+        timeout=200,
     )
 
 
@@ -112,7 +114,7 @@ for name in {list(ALL)}:
     sys.argv = ["verify.py", "--store", "sqlite", "--only", "write_draft: after effect", "--plant", name]
     print(name, verify.main())
 """
-    done = subprocess.run([sys.executable, "-c", campaigns], cwd=ROOT, capture_output=True, text=True, timeout=85)
+    done = subprocess.run([sys.executable, "-c", campaigns], cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     for name in ALL:
         assert f"A defect was planted on purpose: {name}." in done.stdout

@@ -84,7 +84,10 @@ def processes(first: Process = FIRST, second: Process = SECOND, third: Process =
         (processes(second=Process(exit_code=0, lines=(*PLAN, "TOOL reuse receipt draft-1", *REST))), {"I8"}),
         # The fault was armed and never reached, fired elsewhere, or only one of its two signs is there.
         (processes(first=replace(FIRST, exit_code=0, lines=FIRST.lines[:-1])), {"I8", "I9"}),
-        (processes(first=replace(FIRST, lines=(*FIRST.lines[:-1], "CRASH before effect, with nothing sent"))), {"I9"}),
+        (
+            processes(first=replace(FIRST, lines=(*FIRST.lines[:-1], "CRASH before effect, its request not sent"))),
+            {"I9"},
+        ),
         (processes(first=replace(FIRST, exit_code=1)), {"I9"}),
         (processes(second=replace(SECOND, exit_code=None)), {"I9"}),
         # The finished run was worked on.

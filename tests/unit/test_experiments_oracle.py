@@ -20,7 +20,8 @@ from experiments.oracle import Oracle
 def start(folder: Path) -> tuple[subprocess.Popen[bytes], Oracle]:
     log, ready = folder / "oracle.log", folder / f"ready-{time.monotonic_ns()}"
     process = subprocess.Popen(
-        [sys.executable, "-m", "experiments.oracle", "--log", log, "--ready-file", ready, "--parent", str(os.getpid())]
+        [sys.executable, "-m", "experiments.oracle", "--log", log, "--ready-file", ready, "--parent", str(os.getpid())],
+        stdin=subprocess.PIPE,
     )
     while not ready.exists():
         assert process.poll() is None
@@ -28,12 +29,16 @@ def start(folder: Path) -> tuple[subprocess.Popen[bytes], Oracle]:
     return process, Oracle(int(ready.read_text()), log)
 
 
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Oracle]]:
     process, oracle = start(tmp_path)
     yield process, oracle
-    process.kill()
-    process.wait()
+    end(process)
 
 
 def tell(oracle: Oracle, run_id: str = "a") -> int:
@@ -60,8 +65,13 @@ def test_a_line_that_was_confirmed_survives_sigkill_and_numbers_go_on(running, t
         assert tell(restarted) == 2
         assert len(restarted.effects("a")) == 2
     finally:
-        again.kill()
-        again.wait()
+        end(again)
+
+
+def test_it_ends_with_whoever_started_it(running) -> None:
+    process, _ = running
+    process.stdin.close()
+    assert process.wait(10) == -signal.SIGKILL
 
 
 def test_half_a_line_is_no_effect(running) -> None:
