@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import fasteners
 import psutil
@@ -80,6 +82,10 @@ class _Files:
         )
 
 
+# Ledgers that this process started: kept so that one which has died is reaped.
+_started: list[subprocess.Popen[bytes]] = []
+
+
 def ledger_id(settings: Settings) -> str:
     """What a run's row remembers of its ledger; the same for the same records, free of passwords."""
     if settings.ledger_url is not None:
@@ -101,9 +107,7 @@ def connect(settings: Settings, *, principal: str | None = None) -> LedgerClient
         health = client.health()
     except LedgerError as error:
         client.close()
-        raise ServiceUnreachable(
-            f"The ledger at {url} does not answer: {error.message} Start it, then try again."
-        ) from error
+        raise ServiceUnreachable(f"The ledger at {url} cannot be used: {error.message}") from error
     ours = Objects(settings.objects_url).url
     if health.objects != ours:
         client.close()
@@ -135,7 +139,7 @@ def ensure(settings: Settings) -> Address:
             return address
         if address is not None:
             _end_process(address)
-        return _start(settings, files, serves)
+        return _start(settings, files, serves, _port_for(address))
 
 
 def stop(settings: Settings) -> bool:
@@ -254,25 +258,43 @@ def _gone(address: Address, seconds: float) -> bool:
     return True
 
 
-def _start(settings: Settings, files: _Files, serves: list[str]) -> Address:
-    _write_private(files.token, secrets.token_urlsafe(32))
+def _port_for(former: Address | None) -> int:
+    """The port of the ledger before, so that clients find the new one there; 0 (any) where it is taken by now."""
+    port = urlsplit(former.url).port if former is not None else None
+    if port is None:
+        return 0
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
+
+
+def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> Address:
+    if not files.token.exists():  # an old token stays: clients that live through a restart have it
+        _write_private(files.token, secrets.token_urlsafe(32) + "\n")
     ready = files.address.with_suffix(".ready")
     ready.unlink(missing_ok=True)
-    store = _store_url(settings)
+    # The store's URL may hold a password, which has no business in a list of processes.
+    environment = {**os.environ, "ONWARD_LEDGER_STORE": _store_url(settings)}
     with files.log.open("ab") as log:
         log_start = log.tell()
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "onward_ledger", "serve"),
-                *("--host", "127.0.0.1", "--port", "0", "--objects", settings.objects_url),
-                *("--store", store, "--token-file", str(files.token), "--ready-file", str(ready)),
+                *("--host", "127.0.0.1", "--port", str(port), "--objects", settings.objects_url),
+                *("--token-file", str(files.token), "--ready-file", str(ready)),
             ],
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             start_new_session=True,  # Ctrl-C in the terminal of whoever started it is not for the ledger
         )
+    _started[:] = [*(former for former in _started if former.poll() is None), process]
     answer = _wait_until_ready(process, ready, files.log, log_start)
     started = process_started(process.pid)
     if started is None:

@@ -117,7 +117,8 @@ def test_a_late_writer_waits_for_the_take_over_and_is_then_refused(store, databa
         tx.one("lock_run", run_id=run.run_id)
         thread = threading.Thread(target=late)
         thread.start()
-        waiting = "select count(*) as n from pg_stat_activity where application_name = 'late writer' and wait_event_type = 'Lock'"
+        waiting = """select count(*) as n from pg_stat_activity
+                     where application_name = 'late writer' and wait_event_type = 'Lock'"""
         with database.connection() as look:
             while look.execute(waiting).fetchone()["n"] == 0:
                 pass
@@ -128,7 +129,7 @@ def test_a_late_writer_waits_for_the_take_over_and_is_then_refused(store, databa
 
 
 def test_attempts_count_over_all_epochs(store, database, driven):
-    run, recorder, heartbeat, holder = driven
+    run, recorder, _heartbeat, holder = driven
     assert [recorder.step_started("plan"), recorder.step_started("plan"), recorder.step_started("test")] == [1, 2, 1]
     with database.transaction() as tx:
         tx.one("lock_run", run_id=run.run_id)
@@ -152,7 +153,7 @@ def test_model_calls_are_summed_and_an_unmatched_start_is_listed(database, drive
 
 
 def test_a_finished_step_forgets_transient_failures(database, driven):
-    run, recorder, _, holder = driven
+    run, recorder, _, _holder = driven
     with database.transaction() as tx:
         tx.one("lock_run", run_id=run.run_id)
         registry.move(tx, run, "requeue", epoch=1, reason="transient", failures=3)

@@ -1,4 +1,4 @@
-"""The fence: a checkpoint write of a managed run counts only under the epoch of its lease. With its negative controls."""
+"""The fence: a checkpoint write of a managed run counts only under the epoch of its lease. With its controls."""
 
 from __future__ import annotations
 
@@ -295,9 +295,11 @@ def test_heartbeats_pass_while_a_checkpoint_is_being_written(postgres_store, obj
                 (run_id,),
             )
             assert holder.renew(run_id, 1)
-            with psycopg.connect(postgres_store.dsn, options="-c lock_timeout=50") as taking_over:
-                with pytest.raises(psycopg.errors.LockNotAvailable):
-                    taking_over.execute("update onward.leases set epoch = 2 where run_id = %s", (run_id,))
+            with (
+                psycopg.connect(postgres_store.dsn, options="-c lock_timeout=50") as taking_over,
+                pytest.raises(psycopg.errors.LockNotAvailable),
+            ):
+                taking_over.execute("update onward.leases set epoch = 2 where run_id = %s", (run_id,))
         holder.close()
 
 
