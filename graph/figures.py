@@ -15,7 +15,7 @@ from graph.context import Context
 from graph.state import State
 from graph.workspace import get_json, table_files
 from tools.compare import compare
-from tools.errors import QueryError
+from tools.errors import QueryError, ReadsDiffer
 from tools.query import TableFile
 from tools.questions import compile_sql
 from tools.recompute import recompute, reexecute
@@ -48,7 +48,10 @@ def columns_looked_at(question: dict[str, Any]) -> list[str]:
 def check(context: Context, state: State, step: str, results: dict[str, Any]) -> tuple[int, int, list[str]]:
     """`(recomputed, re-executed, differences in words)` over every result that the draft may point at."""
     context.recorder.progress(step, "Reading the source a second time")
-    again = workspace.read_again(context, state, step)
+    try:
+        again = workspace.read_again(context, state, step)
+    except ReadsDiffer as error:
+        return 0, 0, [error.message]
     files = [TableFile(sheet=sheet, path=path) for sheet, path in again.items()]
     tables: dict[str, pl.DataFrame] = {}  # those that a typed question asks, each read once
     questions = [q for q in state["plan"]["questions"] if q["id"] in results]

@@ -4,7 +4,8 @@ Reading is where a hostile or huge file does its harm: it takes memory in propor
 child, what it took is given back when it ends, a crash takes nobody with it, and the driver stays small.
 
 The child gets one JSON line on its stdin and answers with JSON lines: `{"progress": [text, done, total]}` any number of
-times, then `{"done": …}` or `{"refused": sentence}`. Stdin stays open: its end tells the child that we are gone.
+times, then `{"done": …}`, `{"refused": sentence}` or `{"differs": sentence}`. Stdin stays open: its end tells the child
+that we are gone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tools.errors import InputError, ReaderDied
+from tools.errors import InputError, ReaderDied, ReadsDiffer
 from tools.query import KEPT_ENVIRONMENT, SET_ENVIRONMENT, TableFile
 from tools.sheet import Progress, silent
 
@@ -47,7 +48,10 @@ def read_first(source: Path, name: str, folder: Path, progress: Progress = silen
 def read_second(
     source: Path, name: str, folder: Path, profile: dict[str, Any], progress: Progress = silent
 ) -> dict[str, Path]:
-    """Read `source` again by the other route (`tools.second_read`): the Parquet file of each sheet by its name."""
+    """Read `source` again by the other route (`tools.second_read`): the Parquet file of each sheet by its name.
+
+    Raises ReadsDiffer when a cell cannot be what the profile says.
+    """
     request = {"task": "second", "source": str(source), "name": name, "folder": str(folder), "profile": profile}
     return {table.sheet: table.path for table in _read(request, progress).tables}
 
@@ -86,6 +90,8 @@ def _answer(child: subprocess.Popen[str], request: dict[str, Any], progress: Cal
                 progress(text, done, total)
             case {"refused": sentence}:
                 raise InputError(sentence)
+            case {"differs": sentence}:
+                raise ReadsDiffer(sentence)
             case {"done": {"tables": tables, "profile": profile}}:
                 return Read(
                     tables=tuple(TableFile(sheet=t["sheet"], path=Path(t["path"])) for t in tables), profile=profile

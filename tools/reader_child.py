@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from tools.errors import InputError
+from tools.errors import InputError, ReadsDiffer
 from tools.process import die_with_parent
 from tools.profile import profile
 from tools.workbook import read_again, read_workbook
@@ -23,6 +23,8 @@ def main() -> None:
         _say({"done": _first(request) if request["task"] == "first" else _second(request)})
     except InputError as error:
         _say({"refused": error.message})
+    except ReadsDiffer as error:
+        _say({"differs": error.message})
 
 
 def _first(request: dict[str, Any]) -> dict[str, Any]:

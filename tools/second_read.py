@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, time, timedelta
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
@@ -31,13 +30,9 @@ _DAY_ZERO: Final = datetime(1899, 12, 31)  # what a length of time is counted fr
 Cast = Callable[[str], Any]
 
 
-def read_again(data: bytes | Path, name: str, profile: dict[str, Any]) -> dict[str, pl.DataFrame]:
-    """The tables of the profile's sheets, by name, with the profile's columns and types.
-
-    Raises InputError when the file cannot be used, and ReadsDiffer when a cell cannot be what the profile says.
-    """
-    content = input_check.load(data)
-    if input_check.kind_of(content, name) == "csv":
+def read_again(content: bytes, kind: input_check.Kind, profile: dict[str, Any]) -> dict[str, pl.DataFrame]:
+    """The tables of the profile's sheets, by name, with the profile's columns and types."""
+    if kind == "csv":
         return {sheet["name"]: _table(sheet, _csv_columns(content, sheet), {}) for sheet in profile["sheets"]}
     reader = XlsxReader(content)
     return {sheet["name"]: _xlsx_table(reader, sheet) for sheet in profile["sheets"]}

@@ -7,9 +7,11 @@ title, or it is counted in a note (errors such as #DIV/0!, formulas without a st
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tools import input_check
-from tools.second_read import read_again
+import polars as pl
+
+from tools import input_check, second_read
 from tools.sheet import Column, Note, Progress, Sheet, Source, Workbook, silent
 from tools.workbook_csv import read_csv
 from tools.workbook_xlsx import read_xlsx
@@ -29,3 +31,12 @@ def read_workbook(data: bytes | Path, name: str, progress: Progress | None = Non
     if input_check.kind_of(content, name) == "xlsx":
         return read_xlsx(content, name, tell)
     return read_csv(content, name, tell)
+
+
+def read_again(data: bytes | Path, name: str, profile: dict[str, Any]) -> dict[str, pl.DataFrame]:
+    """The tables of the profile's sheets a second time, by the route of `tools.second_read`.
+
+    Raises InputError when the file cannot be used, and ReadsDiffer when a cell cannot be what the profile says.
+    """
+    content = input_check.load(data)
+    return second_read.read_again(content, input_check.kind_of(content, name), profile)
