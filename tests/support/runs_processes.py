@@ -128,7 +128,7 @@ def hold_file(folder: Path, path: Path) -> None:
 
 
 def driving(folder: Path, spec: dict[str, str], run_id: str, ledger: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Drive a run. Options: `world`, `pauses` (places), `lease_seconds`, `asks_person`, `stop_in_pipeline`, `hold_file`."""
+    """Drive a run. Options: `world` (a folder), `pauses` (places), and what the lines below read."""
     hooks = {place: lambda _, place=place: pause_at(folder, place) for place in options.get("pauses", ())}
     if "stop_in_pipeline" in options:
         stop_in_pipeline(options["stop_in_pipeline"])

@@ -47,8 +47,6 @@ def test_the_schema_knows_the_same_statuses(engine):
     schema = (SQL / engine / "schema.sql").read_text(encoding="utf-8")
     in_postgres, in_sqlite = r"create type run_status as enum \((.*?)\n\)", r"check \(status in\s+\((.*?)\)\)"
     pattern = in_postgres if engine == "postgres" else in_sqlite
-        r"create type run_status as enum \((.*?)\n\)" if engine == "postgres" else r"check \(status in\s+\((.*?)\)\)"
-    )
     body = re.search(pattern, schema, re.DOTALL).group(1)
     found = re.findall(r"'([a-z_]+)'", re.sub(r"--.*", "", body))
     assert found == [str(status) for status in Status]
