@@ -96,6 +96,13 @@ def test_different_requests_for_one_id_end_with_one_of_them(bed):
     assert len(bed.sink.effects) == 1
 
 
+def test_many_callers_under_an_epoch_that_nobody_announced_do_not_block_each_other(bed):
+    bed.ledger.store.announce(bed.run_id, 1, "old driver")
+    calls = [lambda n=n: bed.put(bed.intent(f"s{n}", epoch=2)) for n in range(12)]
+    assert [answer.status for answer in at_once(calls)] == [Status.SUCCEEDED] * 12
+    assert bed.ledger.store.announce(bed.run_id, 2, "new driver").epoch == 2
+
+
 def test_opposite_decisions_at_once_one_stands(bed):
     proposed = bed.put(bed.publication(bed.put(bed.draft())), propose=True)
     words = ["approve", "reject"] * 6
@@ -160,7 +167,7 @@ def test_an_announcement_waits_for_claims_under_way_and_none_comes_behind_it(pos
     bed, announced = postgres, []
     bed.put(bed.intent("first"), propose=True)
     with open_transaction(bed) as records:
-        call = Call(intent=bed.intent(), provider=bed.sink, propose=False, instance=bed.ledger.instance)
+        call = Call(intent=bed.intent(), provider=bed.sink, propose=False, sender=bed.ledger.sender)
         claims.begin(records, call)
         waiting = behind(bed, lambda: announced.append(bed.ledger.store.announce(bed.run_id, 2, "new driver")))
         assert announced == []

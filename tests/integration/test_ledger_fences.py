@@ -25,8 +25,9 @@ def close(bed, principal="anna", reason="cancelled by anna"):
 
 
 def claim(bed):
-    intent = bed.intent()
-    step = bed.ledger.store.begin(Call(intent=intent, provider=bed.sink, propose=False, instance=bed.ledger.instance))
+    call = Call(intent=bed.intent(), provider=bed.sink, propose=False, sender=bed.ledger.sender)
+    bed.ledger.performing.add(call.claim_token)
+    step = bed.ledger.store.begin(call)
     assert isinstance(step, Claimed)
     return step.action
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import stat
 import time
 import uuid
@@ -21,7 +22,7 @@ from onward_ledger.objects import Objects
 from onward_ledger.problems import MEDIA_TYPE
 from onward_ledger.store import open_store
 from tests.support.ledger import draft_request, publication_request
-from tests.support.ledger_process import ledger_process
+from tests.support.ledger_process import ROOT, ledger_process
 from tools.action import Actions
 
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
@@ -490,6 +491,18 @@ def test_a_short_token_is_refused(tmp_path):
     (tmp_path / "token").write_text("short\n")
     result = command("serve", *serve_options(tmp_path))
     assert (result.exit_code, "shorter than 16 characters" in result.stderr) == (2, True)
+
+
+def test_the_readme_example_runs(service, tmp_path, monkeypatch, capsys):
+    readme = (ROOT / "ledger" / "README.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    example = example.replace("http://127.0.0.1:7420", service.url).replace('"onward-objects"', repr(service.objects))
+    (tmp_path / "onward-ledger.token").write_text(service.token)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {})
+    receipt, replayed = capsys.readouterr().out.splitlines()
+    assert "'resource': 'drafts/" in receipt
+    assert replayed == "True"
 
 
 def test_help_teaches():

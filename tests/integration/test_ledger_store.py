@@ -29,9 +29,9 @@ def claim(bed, intent=None, *, ledger=None):
     """Begin and go no further: what a service leaves that dies between the claim and the send."""
     ledger = ledger or bed.ledger
     intent = intent or bed.intent()
-    step = ledger.store.begin(
-        Call(intent=intent, provider=bed.sink, propose=False, instance=ledger.instance, principal=None)
-    )
+    call = Call(intent=intent, provider=bed.sink, propose=False, sender=ledger.sender)
+    ledger.performing.add(call.claim_token)
+    step = ledger.store.begin(call)
     assert isinstance(step, Claimed)
     return step.action
 
@@ -58,6 +58,18 @@ def test_the_same_again_is_replayed_and_sends_nothing(bed):
     assert again == replace(first, replayed=True)
     assert bed.sink.sends == [first.action_id]
     assert settled(bed, first).version == first.version
+
+
+def test_what_is_recorded_is_replayed_although_a_newer_version_would_not_record_it(bed, monkeypatch):
+    first = bed.put(bed.intent())
+
+    def stricter(*_):
+        raise errors.BadRequest("accounts have a country now")
+
+    monkeypatch.setattr(bed.sink, "validate", stricter)
+    assert bed.put(bed.intent()).receipt == first.receipt
+    with pytest.raises(errors.BadRequest):
+        bed.put(bed.intent("other"))
 
 
 def test_a_failed_action_is_final_and_replayed(bed):
@@ -200,7 +212,7 @@ def test_in_flight_behind_its_deadline_is_unknown_first_and_then_looked_up(bed):
 def same_instance_at(bed, clock):
     """The same instance with another clock: its own claims are judged by their deadline alone."""
     ledger = bed.another(clock=clock)
-    ledger.instance = bed.ledger.instance
+    ledger.instance, ledger.performing = bed.ledger.instance, bed.ledger.performing
     return ledger
 
 
@@ -210,12 +222,21 @@ def test_a_deadline_a_moment_away_is_not_over(bed):
         same_instance_at(bed, action.deadline_at - timedelta(microseconds=1)).put(bed.intent(), propose=False)
 
 
+def test_a_claim_that_no_thread_of_its_own_instance_holds_is_an_orphan(bed):
+    """FAULTS 14: the commit of the claim came through, its answer did not; nobody is performing it."""
+    action = claim(bed)
+    bed.ledger.performing.clear()
+    assert bed.put(bed.intent()).status is Status.SUCCEEDED
+    assert bed.words(action) == ["propose", "claim", "lose", "unsend", "claim", "record"]
+    assert bed.ledger.performing == set()
+
+
 def test_what_a_gone_instance_left_in_flight_is_unknown_at_once(bed):
     dead = dead_instance(bed)
     action = claim(bed, ledger=dead)
-    assert bed.ledger.store.lose_gone(bed.ledger.instance) == 1
+    assert bed.ledger.store.lose_gone(bed.ledger.sender) == 1
     assert settled(bed, action).status is Status.UNKNOWN
-    assert bed.ledger.store.lose_gone(bed.ledger.instance) == 0
+    assert bed.ledger.store.lose_gone(bed.ledger.sender) == 0
 
 
 def test_a_gone_instance_is_also_noticed_when_its_action_is_met(bed):
@@ -234,7 +255,7 @@ def test_a_living_instance_is_not_taken_for_gone(request, tmp_path):
         other = bed.another()
         bed._others[-1].liveness.hold()
         action = claim(bed, ledger=other)
-        assert bed.ledger.store.lose_gone(bed.ledger.instance) == 0
+        assert bed.ledger.store.lose_gone(bed.ledger.sender) == 0
         with pytest.raises(errors.InProgress):
             bed.put(bed.intent())
         bed._others[-1].liveness.release()

@@ -54,7 +54,8 @@ def postgres_objects(url: str, schema: str):
         " where connamespace = %(s)s::regnamespace order by 1, 2",
         "indexes": "select tablename, indexname, indexdef from pg_indexes where schemaname = %(s)s order by 1, 2",
         "triggers": "select tgrelid::regclass::text, tgname, pg_get_triggerdef(t.oid) from pg_trigger t"
-        " join pg_class c on c.oid = tgrelid where c.relnamespace = %(s)s::regnamespace and not tgisinternal order by 1, 2",
+        " join pg_class c on c.oid = tgrelid where c.relnamespace = %(s)s::regnamespace and not tgisinternal"
+        " order by 1, 2",
         "functions": "select proname, prosrc from pg_proc where pronamespace = %(s)s::regnamespace order by 1",
         "views": "select viewname, definition from pg_views where schemaname = %(s)s order by 1",
         "enums": "select typname, enumlabel from pg_enum join pg_type t on t.oid = enumtypid"

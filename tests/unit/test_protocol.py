@@ -148,6 +148,20 @@ def test_a_conflict_with_another_kind_is_not_pinned():
         drive(put(), refused(errors.ParamsConflict("recorded otherwise", action=other)))
 
 
+def test_a_record_of_another_kind_pins_nothing():
+    recorded = Recorded()
+    recorded.note(action(kind="draft.save", params={"other": 1}))
+    _, steps = drive(put(recorded), ok(action().to_json()))
+    assert steps[0].body["params"] == {"title": "T"}
+
+
+def test_a_client_forgets_the_oldest_records(monkeypatch):
+    monkeypatch.setattr(protocol, "MOST_RECORDED", 2)
+    recorded = Recorded()
+    ids = [recorded.note(action(action_id=str(uuid.uuid4()))).action_id for _ in range(3)]
+    assert list(recorded.intents) == ids[1:]
+
+
 def test_a_fence_pins_what_it_names():
     recorded = Recorded()
     body = {"run_id": RUN, "epoch": 4, "holder": "me", "actions": [action().to_json()]}

@@ -28,7 +28,7 @@ from onward_ledger.providers.interface import (
     Verdict,
 )
 from onward_ledger.store.approvals import Answer
-from onward_ledger.store.claims import FIRST_BACKOFF_SECONDS, Answered, Call, Claimed, Unsettled, Verify
+from onward_ledger.store.claims import FIRST_BACKOFF_SECONDS, Answered, Call, Claimed, Sender, Unsettled, Verify
 from onward_ledger.store.records import Cause
 from onward_ledger.store.store import Store
 from onward_ledger.values import Grant
@@ -52,7 +52,13 @@ class Ledger:
     def __init__(self, store: Store, providers: dict[str, Provider], *, instance: str | None = None) -> None:
         self.store = store
         self.instance = instance or str(uuid.uuid4())
+        self.performing: set[str] = set()  # claim tokens
         self._providers = providers
+
+    @property
+    def sender(self) -> Sender:
+        """This instance, as the store needs to know it."""
+        return Sender(self.instance, self.performing)
 
     def provider(self, kind: str) -> Provider:
         """The provider of a kind."""
@@ -69,28 +75,35 @@ class Ledger:
         PREPARED, the same call goes on.
         """
         provider = self.provider(intent.kind)
-        provider.validate(intent.key.run_id, intent.resource, intent.params)
-        call = Call(intent=intent, provider=provider, propose=propose, instance=self.instance, principal=principal)
+        call = Call(intent=intent, provider=provider, propose=propose, sender=self.sender, principal=principal)
+        # Known before the claim commits: a claim of ours that no thread holds is an orphan to the next caller.
+        self.performing.add(call.claim_token)
+        try:
+            return self._put(call)
+        finally:
+            self.performing.discard(call.claim_token)
+
+    def _put(self, call: Call) -> Action:
         asked = False
         while True:
             match self.store.begin(call):
                 case Answered(action):
                     return action
                 case Claimed(action):
-                    return self._send(action, provider)
+                    return self._send(action, call.provider)
                 case Verify(action):
-                    call = replace(call, verdict=self._verify(action, provider))
+                    call = replace(call, verdict=self._verify(action, call.provider))
                 case Unsettled(action) if asked:
                     return replace(action, replayed=True)
                 case Unsettled(action):
                     asked = True
-                    action = self._settle(action, provider)
+                    action = self._settle(action, call.provider)
                     if action.status is not Status.PREPARED:
                         return replace(action, replayed=True)
 
     def reconcile(self, action_id: str) -> Action:
         """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
-        action = self.store.meet(action_id, self.instance)
+        action = self.store.meet(action_id, self.sender)
         if action.status is Status.UNKNOWN:
             action = self._settle(action, self.provider(action.kind))
         return replace(action, replayed=True)
@@ -146,11 +159,11 @@ class Ledger:
             raise NotApplied(outcome.reason, action=action, retry_after_seconds=max(wait, 0.0))
         return action
 
-    def _because(self, reason: str) -> Cause:
+    def _because(self, reason: str | None) -> Cause:
         return Cause(instance=self.instance, reason=reason)
 
     def _record(self, action: Action, outcome: Outcome) -> Action:
-        cause = Cause(instance=self.instance)
+        cause = self._because(None)
         for pause in RECORD_PAUSES_SECONDS:
             try:
                 return self._alarmed(self.store.record(action, outcome, cause))
@@ -160,8 +173,13 @@ class Ledger:
 
     def _record_late(self, action: Action, result: Outcome | _Raised) -> None:
         """The answer that came behind its deadline: late truth."""
-        if not isinstance(result, _Raised):
+        if isinstance(result, _Raised):
+            log.warning("The late answer of action %s is an error.", action.action_id, exc_info=result.error)
+            return
+        try:
             self._record(action, result)
+        except Unreachable as error:
+            log.error("The late answer of action %s could not be recorded: %s", action.action_id, error)
 
     def _alarmed(self, action: Action) -> Action:
         if action.alarm is not None:

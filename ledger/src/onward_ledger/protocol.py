@@ -63,6 +63,9 @@ class Wait:
     seconds: float
 
 
+# How many recorded intents a client remembers.
+MOST_RECORDED = 10_000
+
 T = TypeVar("T")
 Operation = Generator[Request | Wait, Answer | Lost | None, T]
 
@@ -72,9 +75,10 @@ Build = Callable[[], tuple[str, Mapping[str, Any]]]
 
 @dataclass
 class Recorded:
-    """What the ledger is known to have recorded: action id → (kind, resource, params), one run at a time.
+    """What the ledger is known to have recorded: action id → (kind, resource, params).
 
-    This is what pins an intent: for an id in here, what was recorded is asked for again and nothing is built anew.
+    This is what pins an intent: for an id in here, what was recorded is asked for again and nothing is built anew. The
+    oldest are forgotten; a forgotten one costs a look-up by way of a 422.
     """
 
     intents: dict[str, tuple[str, str, Json]] = field(default_factory=dict[str, tuple[str, str, Json]])
@@ -82,7 +86,14 @@ class Recorded:
     def note(self, action: Action) -> Action:
         """Remember what is recorded under the action's id."""
         self.intents[action.action_id] = (action.kind, action.resource, action.params)
+        while len(self.intents) > MOST_RECORDED:
+            self.intents.pop(next(iter(self.intents)), None)
         return action
+
+    def known(self, action_id: str, kind: str) -> tuple[str, str, Json] | None:
+        """The recorded intent of this kind. Another kind under the id is a mistake, which the service will refuse."""
+        found = self.intents.get(action_id)
+        return found if found is not None and found[0] == kind else None
 
 
 def read_answer(answer: Answer) -> Json:
@@ -152,7 +163,7 @@ def put_action(
     is asked for once. While somebody else performs the action, or the provider cannot be reached, this waits as the
     service says, `patience_seconds` in all, then raises InProgress or NotApplied.
     """
-    known = recorded.intents.get(key.action_id)
+    known = recorded.known(key.action_id, kind)
     intent = known or _built(kind, build)
     try:
         data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)

@@ -78,10 +78,10 @@ def serve(options: ServeOptions) -> None:
             host=socket.gethostname(),
             pid=os.getpid(),
         )
-        lost = opened.store.lose_gone(instance)
+        ledger = Ledger(opened.store, providers_for(objects), instance=instance)
+        lost = opened.store.lose_gone(ledger.sender)
         if lost:
             log.warning("%d actions of instances that are gone are UNKNOWN now.", lost)
-        ledger = Ledger(opened.store, providers_for(objects), instance=instance)
         health = Health(
             instance=instance,
             version=onward_ledger.__version__,

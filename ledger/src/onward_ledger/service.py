@@ -14,9 +14,10 @@ from typing import Annotated, cast
 from uuid import UUID
 
 import anyio.to_thread
-from fastapi import APIRouter, FastAPI, Header, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Header, Path, Query, Request, Security
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 
 from onward_ledger import problems
 from onward_ledger.action import Action, Decision, Status
@@ -90,6 +91,9 @@ class Service:
 
 router = APIRouter()
 
+# The gate checks the token before any route; this tells readers of the OpenAPI document about it.
+v1 = APIRouter(dependencies=[Security(HTTPBearer(auto_error=False))])
+
 
 def create_app(service: Service | None) -> FastAPI:
     """The application. Without a service it can only be described: its OpenAPI document needs no database."""
@@ -105,6 +109,7 @@ def create_app(service: Service | None) -> FastAPI:
     )
     problems.install(app)
     app.include_router(router)
+    app.include_router(v1)
     if service is not None:
         app.state.service = service
         app.add_middleware(Gate, token=service.token)
@@ -157,7 +162,7 @@ def health(request: Request) -> JSONResponse:
     return JSONResponse(_service(request).health.to_json())
 
 
-@router.put("/v1/actions/{action_id}", responses={200: {"model": Action}, 202: {"model": Action}})
+@v1.put("/v1/actions/{action_id}", responses={200: {"model": Action}, 202: {"model": Action}})
 def put_action(
     request: Request, action_id: ActionId, body: ActionBody, propose: bool = False, principal: Principal = None
 ) -> JSONResponse:
@@ -169,13 +174,13 @@ def put_action(
     return _answer(_ledger(request).put(intent, propose=propose, principal=_who(principal)))
 
 
-@router.get("/v1/actions/{action_id}", responses={200: {"model": Action}})
+@v1.get("/v1/actions/{action_id}", responses={200: {"model": Action}})
 def get_action(request: Request, action_id: ActionId) -> JSONResponse:
     """One action, with the decision that stands for it."""
     return JSONResponse(_ledger(request).store.action(str(action_id)).to_json())
 
 
-@router.get("/v1/actions", responses={200: {"model": ActionList}})
+@v1.get("/v1/actions", responses={200: {"model": ActionList}})
 def list_actions(
     request: Request,
     run_id: UUID | None = None,
@@ -197,19 +202,19 @@ def list_actions(
     return JSONResponse({"actions": [action.to_json() for action in found]})
 
 
-@router.get("/v1/actions/{action_id}/events", responses={200: {"model": EventList}})
+@v1.get("/v1/actions/{action_id}/events", responses={200: {"model": EventList}})
 def get_events(request: Request, action_id: ActionId) -> JSONResponse:
     """The history of one action, oldest first; each event holds the hash of the one before."""
     return JSONResponse({"events": [event.to_json() for event in _ledger(request).store.events(str(action_id))]})
 
 
-@router.post("/v1/actions/{action_id}/reconcile", responses={200: {"model": Action}})
+@v1.post("/v1/actions/{action_id}/reconcile", responses={200: {"model": Action}})
 def reconcile(request: Request, action_id: ActionId) -> JSONResponse:
     """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
     return JSONResponse(_ledger(request).reconcile(str(action_id)).to_json())
 
 
-@router.post("/v1/actions/{action_id}/resolve", responses={200: {"model": Action}})
+@v1.post("/v1/actions/{action_id}/resolve", responses={200: {"model": Action}})
 def resolve(request: Request, action_id: ActionId, body: ResolveBody, principal: Principal = None) -> JSONResponse:
     """An operator's word on an UNKNOWN action. The same word again is harmless."""
     word = Resolution(
@@ -223,14 +228,14 @@ def resolve(request: Request, action_id: ActionId, body: ResolveBody, principal:
     return JSONResponse(_ledger(request).store.resolve(word).to_json())
 
 
-@router.post("/v1/actions/{action_id}/withdraw", responses={200: {"model": Action}})
+@v1.post("/v1/actions/{action_id}/withdraw", responses={200: {"model": Action}})
 def withdraw(request: Request, action_id: ActionId, body: WithdrawBody, principal: Principal = None) -> JSONResponse:
     """Take back a PREPARED action."""
     action = _ledger(request).store.withdraw(str(action_id), _who(principal), body.reason)
     return JSONResponse(action.to_json())
 
 
-@router.put("/v1/fences/{run_id}", responses={200: {"model": Fence}})
+@v1.put("/v1/fences/{run_id}", responses={200: {"model": Fence}})
 def put_fence(request: Request, run_id: RunId, body: FenceBody, principal: Principal = None) -> JSONResponse:
     """Announce an epoch, so that older ones are refused; or close the fence, so that nothing more is performed.
 
@@ -245,7 +250,7 @@ def put_fence(request: Request, run_id: RunId, body: FenceBody, principal: Princ
     return JSONResponse(store.close_fence(str(run_id), _person(principal), body.reason).to_json())
 
 
-@router.put("/v1/approvals/{action_id}", responses={200: {"model": Decision}})
+@v1.put("/v1/approvals/{action_id}", responses={200: {"model": Decision}})
 def decide(request: Request, action_id: ActionId, body: DecisionBody, principal: Principal = None) -> JSONResponse:
     """A person's decision. The first one stands; the same again is answered with it, another one is a 409."""
     answer = Answer(
@@ -260,7 +265,7 @@ def decide(request: Request, action_id: ActionId, body: DecisionBody, principal:
     return JSONResponse(_ledger(request).decide(answer).to_json())
 
 
-@router.put("/v1/grants/{run_id}", responses={200: {"model": Grant}})
+@v1.put("/v1/grants/{run_id}", responses={200: {"model": Grant}})
 def put_grant(request: Request, run_id: RunId, body: GrantBody, principal: Principal = None) -> JSONResponse:
     """A standing permission: the next `uses` actions of this kind (and resource) are approved when proposed."""
     grant = _ledger(request).grant(
@@ -274,7 +279,7 @@ def put_grant(request: Request, run_id: RunId, body: GrantBody, principal: Princ
     return JSONResponse(grant.to_json())
 
 
-@router.get("/v1/decisions", responses={200: {"model": FeedPage}})
+@v1.get("/v1/decisions", responses={200: {"model": FeedPage}})
 def get_decisions(
     request: Request, after: Annotated[int, Query(ge=0, le=2**53)] = 0, limit: Limit = 100
 ) -> JSONResponse:

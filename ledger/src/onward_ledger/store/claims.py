@@ -7,7 +7,8 @@ approval, the claim. Time alone never grants a second send.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from onward_ledger.action import FINAL, Action, Decision, Intent, Status
@@ -70,6 +71,23 @@ class Unsettled:
 Step = Answered | Claimed | Verify | Unsettled
 
 
+@dataclass(frozen=True)
+class Sender:
+    """This service process: its instance, and the claims that its threads are performing at this moment.
+
+    A claim of this instance that is not among them is an orphan: its commit, or its record, was lost with the
+    connection to the database.
+    """
+
+    instance: str
+    performing: Set[str]
+
+    def performs(self, action: Action, now: datetime) -> bool:
+        """Whether a thread of this process has this action in hand, within its deadline."""
+        mine = action.instance == self.instance and action.claim_token in self.performing
+        return mine and action.deadline_at is not None and now < action.deadline_at
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """One PUT: what is wanted, whether it stops at PREPARED, who performs, and the verdict where one was asked for."""
@@ -77,14 +95,19 @@ class Call:
     intent: Intent
     provider: Provider
     propose: bool
-    instance: str
+    sender: Sender
+    claim_token: str = field(default_factory=lambda: str(uuid.uuid4()))
     principal: str | None = None
     verdict: Verdict | None = None
 
     @property
     def cause(self) -> Cause:
         """For the events of this call."""
-        return Cause(principal=self.principal, instance=self.instance)
+        return Cause(principal=self.principal, instance=self.sender.instance)
+
+
+class EpochAhead(Exception):
+    """The action's epoch was not announced: announce it first, then begin again."""
 
 
 def begin(records: Records, call: Call) -> Step:
@@ -92,7 +115,8 @@ def begin(records: Records, call: Call) -> Step:
     row = records.tx.one("look_at_action", action_id=call.intent.key.action_id)
     if row is not None:
         looked = seen(row)
-        if looked.status in FINAL or _being_performed_here(looked, call, row["now_at"]):
+        busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, row["now_at"])
+        if looked.status in FINAL or busy:  # no lock is needed to say so
             _refuse_stale(call.intent, row["fence_epoch"])
             return Answered(_unless_in_progress(_same_request(looked, call.intent)))
     fence = enter(records, call.intent)
@@ -100,23 +124,13 @@ def begin(records: Records, call: Call) -> Step:
     fresh = False
     while action is None:
         _refuse_closed(fence)
+        call.provider.validate(call.intent.key.run_id, call.intent.resource, call.intent.params)
         action = records.insert(call.intent, records.now(), call.cause)
         fresh = action is not None
         action = action or records.lock(call.intent.key.action_id)
     decision = None if fresh else records.standing(action.action_id)
     action = replace(_same_request(action, call.intent), decision=decision, replayed=not fresh)
     return _advance(records, call, action, fence)
-
-
-def _being_performed_here(action: Action, call: Call, now: datetime) -> bool:
-    """In flight, within its deadline, sent by this very process: no lock is needed to say so."""
-    return (
-        action.status is Status.IN_FLIGHT
-        and not call.propose
-        and action.instance == call.instance
-        and action.deadline_at is not None
-        and now < action.deadline_at
-    )
 
 
 def _unless_in_progress(action: Action) -> Action:
@@ -130,7 +144,11 @@ def _unless_in_progress(action: Action) -> Action:
 
 
 def enter(records: Records, intent: Intent) -> Row:
-    """The run's fence row, shared until the transaction ends; StaleEpoch when a newer driver was announced."""
+    """The run's fence row, shared until the transaction ends; StaleEpoch when a newer driver was announced.
+
+    Raising the epoch needs the row alone, and two that share it would wait for each other: EpochAhead ends this
+    transaction first.
+    """
     run_id = intent.key.run_id
     row = records.tx.one("share_fence", run_id=run_id)
     if row is None:
@@ -139,7 +157,7 @@ def enter(records: Records, intent: Intent) -> Row:
     assert row is not None
     _refuse_stale(intent, row["epoch"])
     if row["epoch"] < intent.epoch:
-        records.tx.run("raise_fence", run_id=run_id, epoch=intent.epoch)
+        raise EpochAhead
     return row
 
 
@@ -177,28 +195,31 @@ def _advance(records: Records, call: Call, action: Action, fence: Row) -> Step:
             _refuse_closed(fence)
             return _prepared(records, call, action)
         case Status.IN_FLIGHT if not call.propose:
-            return Unsettled(lose_if_due(records, action, call.instance))
+            return Unsettled(lose_if_due(records, action, call.sender))
         case Status.UNKNOWN if not call.propose:
             return Unsettled(action)
         case _:
             return Answered(action)
 
 
-def lose_if_due(records: Records, action: Action, instance: str) -> Action:
+def lose_if_due(records: Records, action: Action, sender: Sender) -> Action:
     """IN_FLIGHT becomes UNKNOWN when its deadline is over or its sender is gone; else somebody performs it now."""
     now = records.now()
     assert action.deadline_at is not None
-    if records.tx.one("gone_in_flight", me=instance, action_id=action.action_id):
-        reason = "The service that sent it is gone."
-    elif now >= action.deadline_at:
+    if now >= action.deadline_at:
         reason = "Its deadline has passed without an answer."
+    elif action.instance == sender.instance and action.claim_token not in sender.performing:
+        reason = "The service lost its database while it performed it."
+    elif records.tx.one("gone_in_flight", me=sender.instance, action_id=action.action_id):
+        reason = "The service that sent it is gone."
     else:
         return _unless_in_progress(action)
-    return records.move(action, "lose", Status.UNKNOWN, now, Cause(instance=instance, reason=reason), reason=reason)
+    cause = Cause(instance=sender.instance, reason=reason)
+    return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=reason)
 
 
 def _prepared(records: Records, call: Call, action: Action) -> Step:
-    now = records.now()
+    now = records.now() if action.replayed else action.created_at  # a fresh one was made a moment ago, behind the locks
     if call.provider.needs_approval and action.decision is None:
         action = approve_by_grant(records, action, now)
     if call.propose:
@@ -244,8 +265,8 @@ def _claim(records: Records, call: Call, provider: SendingProvider, action: Acti
         call.cause,
         epoch=call.intent.epoch,
         claims=action.claims + 1,
-        claim_token=str(uuid.uuid4()),
-        instance=call.instance,
+        claim_token=call.claim_token,
+        instance=call.sender.instance,
         deadline_at=now + timedelta(seconds=provider.deadline_seconds + RECORD_GRACE_SECONDS),
         first_sent_at=action.first_sent_at or now,
         not_before_at=None,

@@ -12,7 +12,7 @@ from onward_ledger.errors import NotFound
 from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
 from onward_ledger.store import approvals, claims, fences, operators
 from onward_ledger.store.approvals import Answer
-from onward_ledger.store.claims import Call, Step
+from onward_ledger.store.claims import Call, Sender, Step
 from onward_ledger.store.operators import Resolution
 from onward_ledger.store.records import Cause, Records, seen
 from onward_ledger.values import Event, Feed, FeedItem, Fence, Grant
@@ -45,8 +45,13 @@ class Store:
 
     def begin(self, call: Call) -> Step:
         """The transaction before an effect; see `claims.begin`."""
-        with self._records() as records:
-            return claims.begin(records, call)
+        try:
+            with self._records() as records:
+                return claims.begin(records, call)
+        except claims.EpochAhead:
+            with self._records() as records:
+                records.tx.run("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch)
+            return self.begin(call)
 
     def record(self, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
         """The transaction behind an effect, by claim token, at any time."""
@@ -58,14 +63,14 @@ class Store:
         with self._records() as records:
             return claims.lose(records, claimed, cause)
 
-    def meet(self, action_id: str, instance: str) -> Action:
+    def meet(self, action_id: str, sender: Sender) -> Action:
         """The action as it stands; one in flight becomes UNKNOWN where due, else InProgress is raised."""
         with self._records() as records:
             action = records.lock(action_id)
             if action is None:
                 raise NotFound(f"There is no action {action_id}.")
             if action.status is Status.IN_FLIGHT:
-                return claims.lose_if_due(records, action, instance)
+                return claims.lose_if_due(records, action, sender)
             return action
 
     def settle(self, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
@@ -73,15 +78,17 @@ class Store:
         with self._records() as records:
             return claims.settle(records, unknown, found, provider, cause)
 
-    def lose_gone(self, instance: str) -> int:
+    def lose_gone(self, sender: Sender) -> int:
         """Every action whose sender is gone becomes UNKNOWN; how many. A start does this first."""
         with self._records() as records:
-            gone = [str(row["action_id"]) for row in records.tx.all("gone_in_flight", me=instance, action_id=None)]
+            gone = [
+                str(row["action_id"]) for row in records.tx.all("gone_in_flight", me=sender.instance, action_id=None)
+            ]
         for action_id in gone:
             with self._records() as records:
                 action = records.lock(action_id)
                 if action is not None and action.status is Status.IN_FLIGHT:
-                    claims.lose_if_due(records, action, instance)
+                    claims.lose_if_due(records, action, sender)
         return len(gone)
 
     def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
