@@ -44,7 +44,8 @@ class Grid:
     """Rows of one sheet as loaded, without a header.
 
     `offset` is the place of the first loaded column in the sheet; `unlike` are the places of columns whose cells have
-    types that do not go together, such as dates and lengths of time. `filled` says of each cell whether there is text.
+    types that do not go together, such as dates and lengths of time. `filled` says of each cell whether there is text,
+    and `words` are the places of columns where some of it is more than a number.
     """
 
     frame: pl.DataFrame
@@ -52,6 +53,7 @@ class Grid:
     hidden: bool
     unlike: frozenset[int] = frozenset()
     filled: pl.DataFrame | None = None
+    words: frozenset[int] = frozenset()
 
     def column(self, position: int) -> pl.Series:
         """The cells of one column of the sheet."""
@@ -137,17 +139,19 @@ class _SheetReader:
         found, header = self._find_layout(text) if text.frame.width else (None, [])
         if found is None:
             return None
-        filled = pl.DataFrame([~_blank(cells) for cells in text.frame]).slice(found.first_row)
+        below = text.frame.slice(found.first_row)
+        filled = pl.DataFrame([~_blank(cells) for cells in below])
+        words = frozenset(p for p, cells in enumerate(below, text.offset) if cells.str.contains("[^-+.0-9eE]").any())
         rows = pl.select(pl.any_horizontal(filled.get_columns())).to_series()
         filled = filled.filter(rows)
-        del text  # the next load needs the room
+        del text, below  # the next load needs the room
         grid = self._reader.load_typed(self._index, found.first_row, sample_rows)
         grid = replace(grid, frame=grid.frame.filter(rows))
         raw = [None] * grid.offset + header
         used = [False] * grid.offset + [bool(cells.any()) for cells in filled]
         names, notes = layout.name_columns(raw, used)
         by_position = dict(zip(layout.kept_positions(raw, used), names, strict=True))
-        typed = self._types(replace(grid, filled=filled), by_position, found.first_row, rows)
+        typed = self._types(replace(grid, filled=filled, words=words), by_position, found.first_row, rows)
         return Sheet(
             name=self._name,
             table=pl.DataFrame([column.values.alias(by_position[p]) for p, column in typed.items()]),
@@ -220,16 +224,11 @@ class _SheetReader:
                     typed[name] = Typed(type="mixed", values=text_types.clean(cells), notes=(note,))
 
     def _is_spoiled(self, position: int, grid: Grid) -> bool:
-        """Whether typing lost something: a value, the difference of true and 1, or a number that is none (NaN)."""
+        """Whether typing lost something: a value, or that it was no number (true becomes 1)."""
+        assert grid.filled is not None, "filled in before columns are typed"
         cells = grid.column(position)
-        if position in grid.unlike:
-            return True
-        assert grid.filled is not None
-        if bool((grid.filled.to_series(position - grid.offset) & cells.is_null()).any()):
-            return True
-        if not cells.dtype.is_numeric():
-            return False
-        return self._seen.booleans[position] > 0 or not bool(cells.cast(pl.Float64).is_finite().all())
+        lost = grid.filled.to_series(position - grid.offset) & cells.is_null()
+        return position in grid.unlike or bool(lost.any()) or (cells.dtype.is_numeric() and position in grid.words)
 
     def _sheet_notes(self, hidden: bool, found: layout.Layout) -> list[Note]:
         notes: list[Note] = []
