@@ -108,14 +108,19 @@ class FencedSqliteSaver(_Guard, SqliteSaver):
 def set_up(store: Store) -> None:
     """Bring our schema and the checkpointer's tables to this version, every one of them behind the fence.
 
-    Safe in many processes at once; touches nothing where all is in place.
+    Safe in many processes at once; touches nothing where all is in place. Raises the errors of
+    `onward_ledger.database`, and ServiceUnreachable behind a connection pooler that does not keep sessions.
     """
-    with closing(store.database()) as database:
-        database.migrate()
     if isinstance(store, PostgresStore):
-        _set_up_postgres(store)
+        with closing(store.database("onward set-up")) as database:
+            database.migrate()
+            with database.connection() as connection, database.connection() as other:
+                _assert_sessions_are_kept(connection, other)
+                _set_up_postgres(connection)
     else:
         assert isinstance(store, SqliteStore)
+        with closing(store.database()) as database:
+            database.migrate()
         _set_up_sqlite(store)
 
 
@@ -158,38 +163,43 @@ def _postgres_pool(store: PostgresStore, run_id: str, epoch: int, holder_id: int
 
 
 def _assert_fence_arrived(pool: Pool, store: PostgresStore, expected: str) -> None:
-    """A transaction pooler drops start-up options, and gives each transaction another server connection."""
-    with pool.connection() as first, pool.connection() as second:
+    """A pooler may drop start-up options."""
+    with pool.connection() as connection:
         # Without autocommit every checkpoint would be lost silently.
-        assert first.autocommit and second.autocommit, "checkpoints need autocommit"
-        engine = PostgresTransaction(first, POSTGRES_ENGINE)
-        pids = [engine.one("backend_pid")]
-        with second.transaction():
-            PostgresTransaction(second, POSTGRES_ENGINE).one("backend_pid")  # takes what a pooler would give to `first`
-            pids.append(engine.one("backend_pid"))
-        found = engine.one("my_fence")
-    if pids[0] != pids[1] or found != {"fence": expected, "schema": store.schema}:
-        raise ServiceUnreachable(
-            "The database is behind a connection pooler that does not keep sessions, so the fence against late writers "
-            "cannot hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
-        )
+        assert connection.autocommit, "checkpoints need autocommit"
+        found = PostgresTransaction(connection, POSTGRES_ENGINE).one("my_fence")
+    if found != {"fence": expected, "schema": store.schema}:
+        raise ServiceUnreachable(_BEHIND_POOLER)
 
 
-def _set_up_postgres(store: PostgresStore) -> None:
-    conninfo = connection_string(store.dsn, "onward set-up", {"search_path": store.schema})
-    with Connection[dict[str, Any]].connect(
-        conninfo, autocommit=True, prepare_threshold=None, row_factory=dict_row
-    ) as connection:
-        engine = PostgresTransaction(connection, POSTGRES_ENGINE)
-        if _postgres_is_ready(engine):
-            return
-        _wait_for_setup_lock(engine)
-        try:
-            if not _postgres_is_ready(engine):
-                PostgresSaver(connection).setup()
-                engine.run("install_fence")
-        finally:
-            engine.one("release_setup_lock")
+_BEHIND_POOLER = (
+    "The database is behind a connection pooler that does not keep sessions, so the fence against late writers cannot "
+    "hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
+)
+
+
+def _assert_sessions_are_kept(first: Connection[dict[str, Any]], second: Connection[dict[str, Any]]) -> None:
+    """A transaction pooler gives each transaction another server connection; session locks mean nothing there."""
+    engine = PostgresTransaction(first, POSTGRES_ENGINE)
+    pids = [engine.one("backend_pid")]
+    with second.transaction():
+        PostgresTransaction(second, POSTGRES_ENGINE).one("backend_pid")  # takes what a pooler would give to `first`
+        pids.append(engine.one("backend_pid"))
+    if pids[0] != pids[1]:
+        raise ServiceUnreachable(_BEHIND_POOLER)
+
+
+def _set_up_postgres(connection: Connection[dict[str, Any]]) -> None:
+    engine = PostgresTransaction(connection, POSTGRES_ENGINE)
+    if _postgres_is_ready(engine):
+        return
+    _wait_for_setup_lock(engine)
+    try:
+        if not _postgres_is_ready(engine):
+            PostgresSaver(connection).setup()
+            engine.run("install_fence")
+    finally:
+        engine.one("release_setup_lock")
 
 
 def _postgres_is_ready(engine: PostgresTransaction) -> bool:

@@ -165,10 +165,11 @@ class _Drive:
     def _to_the_end(self) -> Ending:
         try:
             fence = self._announce()
+            if (open_question := self._settle(fence)) is not None:
+                return open_question
             if fence.closed_at is not None:
                 return Cancelled(fence.closed_reason or "cancelled")
-            open_question = self._settle(fence)
-            return open_question or self._in_graph()
+            return self._in_graph()
         except Exception as error:
             if meaning(error) == "fenced":
                 raise LeaseLost(f"The run {self._run.run_id} has a newer driver than epoch {self._epoch}.") from error

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from onward_ledger.database import Unreachable
-from onward_ledger.errors import LedgerError
+from onward_ledger.database import DatabaseError, Unreachable
+from onward_ledger.errors import LedgerError, LedgerUnreachable
 from runs.errors import Exit, RunError, ServiceUnreachable
 from runs.failures import BACK_OFF_SECONDS
 from runs.outcome import Outcome
@@ -87,8 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
         return drive_until_done(options.run_id, settings)
     except RunError as error:
         return _tell(error.exit_code, status=None, reason=type(error).__name__, message=error.message)
-    except (Unreachable, LedgerError) as error:
-        return _tell(Exit.UNREACHABLE, status=None, reason=type(error).__name__, message=str(error))
+    except (DatabaseError, LedgerError) as error:
+        code = Exit.UNREACHABLE if isinstance(error, Unreachable | LedgerUnreachable) else Exit.FAILED
+        return _tell(code, status=None, reason=type(error).__name__, message=str(error))
 
 
 def drive_until_done(run_id: str, settings: Settings) -> int:

@@ -72,7 +72,7 @@ def claim(
         run = registry.get(database, run_id)
         _refuse_unclaimable(run)
         dead = _process_is_dead(run)
-        why = standing(run, process_is_dead=dead)
+        why = standing(run, process_is_dead=dead or _was_this_process(run))
         if why == "gone" and seen_gone != (run.holder_id, run.epoch):
             seen_gone = (run.holder_id, run.epoch)
             time.sleep(store.second_look_seconds)
@@ -147,6 +147,13 @@ def _process_is_dead(run: Run) -> bool:
     if run.host != host_name() or run.pid is None or run.process_started is None:
         return False
     return not is_that_process(run.pid, run.process_started)
+
+
+def _was_this_process(run: Run) -> bool:
+    """Whether an earlier drive of this very process is meant: it is over, or we would not claim."""
+    if run.host != host_name() or run.pid != os.getpid() or run.process_started is None:
+        return False
+    return is_that_process(os.getpid(), run.process_started)
 
 
 def _refuse_unclaimable(run: Run) -> None:

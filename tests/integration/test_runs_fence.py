@@ -17,10 +17,12 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
 
 from graph.context import LeaseLost
+from onward_ledger.database import MissingRight
 from runs import lease
 from runs.checkpoints import (
     FencedSqliteSaver,
     _assert_fence_arrived,
+    _assert_sessions_are_kept,
     _postgres_pool,
     fence,
     fenced_sqlite,
@@ -361,12 +363,24 @@ class Pool:
     [([7, 7], "r:1", False), ([7, 8], "r:1", True), ([7, 7], None, True), ([7, 7], "r:2", True)],
 )
 def test_a_transaction_pooler_is_refused_with_the_reason(pids, arrived, refusal):
-    pool = Pool(Pooled(pids, arrived), Pooled([7], arrived))
+    def check():
+        _assert_sessions_are_kept(Pooled(pids, arrived), Pooled([7], arrived))
+        _assert_fence_arrived(Pool(Pooled([], arrived)), PostgresStore("x"), "r:1")
+
     if refusal:
         with pytest.raises(ServiceUnreachable, match="does not keep sessions"):
-            _assert_fence_arrived(pool, PostgresStore("x"), "r:1")
+            check()
     else:
-        _assert_fence_arrived(pool, PostgresStore("x"), "r:1")
+        check()
+
+
+def test_a_missing_right_is_named_with_the_grant(postgres_server, database_url):
+    with psycopg.connect(postgres_server, autocommit=True) as admin:
+        admin.execute("drop role if exists weak")
+        admin.execute("create role weak login")
+    weak = PostgresStore(database_url.replace("postgres@", "weak@", 1))
+    with pytest.raises(MissingRight, match="GRANT"):
+        set_up(weak)
 
 
 def test_a_real_pool_keeps_sessions_and_its_fence(postgres_store):

@@ -190,6 +190,22 @@ def test_after_a_reboot_a_process_known_to_be_dead_is_gone_at_once(postgres_stor
         second.close()
 
 
+def test_a_driver_that_outlived_a_restart_of_the_server_goes_on_itself(postgres_store, objects, tmp_path):
+    """Its own earlier drive is over: it has not to wait until the server is old enough to say so."""
+    with psycopg.connect(postgres_store.dsn) as connection:
+        started = connection.execute("select pg_postmaster_start_time()").fetchone()[0]
+    early = PostgresStore(postgres_store.dsn, clock=started + timedelta(seconds=1))
+    with closing(early.database()) as soon:
+        run = new_run(soon, objects, tmp_path)
+        holder = early.open_holder("test")
+        claim(early, soon, run, holder)
+        holder.close()
+        assert registry.get(soon, run.run_id).server_is_young
+        second = early.open_holder("test")
+        assert claim(early, soon, run, second).why == "gone"
+        second.close()
+
+
 def test_a_run_that_was_released_is_claimed_at_once(store, database, run, open_holder):
     first = open_holder()
     claimed = claim(store, database, run, first).run

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from onward_ledger.database import Unreachable
+from onward_ledger.database import MissingRight, Unreachable
 from runs import driver
 from runs.driver import drive_again
 from runs.errors import Exit, RunNotFound, ServiceUnreachable
@@ -93,7 +93,11 @@ def test_errors_that_are_answers_are_not_tried_again():
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(RunNotFound("There is no such run."), 3), (Unreachable("Postgres does not answer."), 9)],
+    [
+        (RunNotFound("There is no such run."), 3),
+        (Unreachable("Postgres does not answer."), 9),
+        (MissingRight("Ask for this GRANT."), 1),
+    ],
 )
 def test_the_process_ends_with_the_code_and_the_sentence(monkeypatch, capsys, tmp_path, error, code):
     def fail(run_id, settings):
