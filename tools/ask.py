@@ -24,6 +24,7 @@ __all__ = ["NotAnswerable", "default_questions", "map_ask"]
 NEEDS_A_MODEL: Final = "not answerable without a model"
 MAX_LIMIT: Final = 1_000
 UNSAID_LIMIT: Final = 10  # "top customers"
+WHICH_LIMIT: Final = 5  # "which region has the highest revenue": the first, and whether others come close or tie
 
 Column = dict[str, Any]
 
@@ -119,7 +120,7 @@ class _Reading:
             "filter": self.conditions.filters,
             "order": {"by": "group", "direction": "asc"} if over_time else {"by": "value", "direction": self.direction},
             "limit": self.limit,
-            "chart": chart_for(self.groups) if self.ranking is None else "bar" if (self.limit or 0) > 1 else "none",
+            "chart": chart_for(self.groups) if self.ranking is None else "bar",
         }
 
     def _fail(self, detail: str) -> _NotClear:
@@ -157,10 +158,10 @@ class _Reading:
             self._take_which(found.start(), found.end())
 
     def _take_which(self, start: int, end: int) -> None:
-        """ "which region has the highest revenue": one group, the first or the last."""
+        """ "which region has the highest revenue": groups from the first or from the last."""
         for words, direction in ((ask_words.MOST, "desc"), (ask_words.LEAST, "asc")):
             if found := self.text.take(phrases(words)):
-                self._rank(start, end, 1, cast(Direction, direction))
+                self._rank(start, end, WHICH_LIMIT, cast(Direction, direction))
                 self.counts_most = found[0] in ask_words.OF_MOST.split("|")
                 return
         raise self._fail("it asks which, but not of most or least")

@@ -64,10 +64,10 @@ def chart_for(group: list[GroupKey]) -> Chart:
     return "bar" if group[0]["by"] == "value" else "line"
 
 
-def _worth(sheet: dict[str, Any]) -> tuple[int, int]:
+def _worth(sheet: dict[str, Any]) -> tuple[bool, int]:
     """How much a sheet has to tell; max() takes the first of equals, so the workbook's order decides."""
     roles = {column["role"] for column in sheet["columns"]}
-    return (bool(sheet["rows"]) * (len(roles & {"measure", "date", "category"}) + 1), sheet["rows"])
+    return ("measure" in roles, sheet["rows"] * (1 + len(roles & {"measure", "date", "category"})))
 
 
 def _aggregate(measure: Column | None) -> Aggregate:
