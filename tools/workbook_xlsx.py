@@ -25,7 +25,7 @@ from tools.errors import InputError
 from tools.input_check import check_cells, check_size
 from tools.sheet import Column, Note, Progress, Sheet, Source, Workbook, plural, quoted, unique_names
 from tools.text_types import Typed
-from tools.xlsx_scan import SheetScan, column_letters, scan
+from tools.xlsx_scan import NOWHERE, SheetScan, column_letters, scan
 
 MAX_SHEETS: Final = 200
 EXACT_INTEGERS: Final = 2**53  # doubles beyond it no longer tell neighbours apart
@@ -252,7 +252,8 @@ class _SheetReader:
         for position, cells in sorted(self._seen.unvalued.items()):
             name = names.get(position)
             found = f"{plural(len(cells), 'formula')} without a stored value in {_called(position, name)}"
-            text = f"{found}, first in {cells[0]}: counted as missing. Save the file once in Excel to store the values."
+            first = f", first in {cells[0]}" if cells[0] else ""
+            text = f"{found}{first}: counted as missing. Save the file once in Excel to store the values."
             notes.append(Note(kind="formula without value", text=text, column=name, count=len(cells)))
         return notes
 
@@ -337,6 +338,8 @@ def _blank(cells: pl.Series) -> pl.Series:
 
 
 def _called(position: int, name: str | None) -> str:
+    if position == NOWHERE:
+        return "columns that the file does not name"
     letters = column_letters(position)
     return f"{quoted(name)} (column {letters})" if name else f"column {letters}"
 

@@ -27,6 +27,7 @@ from tools.errors import InputError
 from tools.input_check import MAX_COLUMNS, MAX_ROWS
 from tools.sheet import Progress, silent
 
+NOWHERE: Final = -1  # the column of a cell that does not say where it stands
 _CHUNK: Final = 1 << 20
 _LONGEST_ROW: Final = 64 << 20  # bytes of XML without a new row: 1,000 columns of 32,767 characters, and reserve
 _SMALL_PART: Final = 8 << 20  # workbook.xml and its relations
@@ -40,7 +41,7 @@ _REFERENCE: Final = re.compile(rb"""(?:^|\s)r\s*=\s*["']\s*([A-Za-z]*)(\d+)""")
 _FORMULA: Final = rb"<" + _PREFIX + rb"f(?:\s[^<>]*)?(?:/>|>[^<]*</" + _PREFIX + rb"f>)\s*"
 _VALUE: Final = rb"<" + _PREFIX + rb"v"
 _UNVALUED: Final = re.compile(
-    rb"<" + _PREFIX + rb"c(\s[^<>]*)>\s*" + _FORMULA + rb"(" + _VALUE + rb"\s*/>|" + _VALUE + rb"></|</)"
+    rb"<" + _PREFIX + rb"c(\s[^<>]*|)>\s*" + _FORMULA + rb"(" + _VALUE + rb"\s*/>|" + _VALUE + rb"></|</)"
 )
 _MERGED: Final = re.compile(rb"""<""" + _PREFIX + rb"""mergeCell\s[^<>]*ref\s*=\s*["'][A-Z]+\d+:[A-Z]+(\d+)""")
 _ERROR: Final = re.compile(
@@ -158,18 +159,19 @@ def _find_unvalued(seen: SheetScan, chunk: bytes) -> None:
         reference = _REFERENCE.search(attributes)
         if b'"str"' in attributes and not end.startswith(b"</"):
             continue  # a formula whose stored value is the empty text
-        if reference:
-            cell = (reference[1] + reference[2]).decode()
-            seen.unvalued.setdefault(_column_number(reference[1]), []).append(cell)
+        column = _column_number(reference[1]) if reference else NOWHERE
+        cell = (reference[1] + reference[2]).decode() if reference else ""
+        seen.unvalued.setdefault(column, []).append(cell)
 
 
 def _find_errors(seen: SheetScan, chunk: bytes) -> None:
     """Look for the value that `t` has in an error cell, then back to where its tag begins."""
     for place in chain(re.finditer(b'"e"', chunk), re.finditer(b"'e'", chunk)):
         cell = _ERROR.match(chunk, chunk.rfind(b"<", 0, place.start()))
-        reference = _REFERENCE.search(cell[1]) if cell else None
-        if cell and reference:
-            found = seen.errors.setdefault(_column_number(reference[1]), Counter())
+        if cell:
+            reference = _REFERENCE.search(cell[1])
+            column = _column_number(reference[1]) if reference else NOWHERE
+            found = seen.errors.setdefault(column, Counter())
             found[unescape(cell[2].decode("utf-8", "replace"))] += 1
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import random
+import zipfile
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from tools.profile import profile
 from tools.sheet import silent
 from tools.workbook import Sheet, Workbook, read_again, read_workbook
 from tools.workbook_xlsx import XlsxReader, read_xlsx
+from tools.xlsx_scan import scan
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -300,3 +303,42 @@ def test_a_path_gives_the_same_as_its_bytes(tmp_path):
     assert_frame_equal(
         read_workbook(path, path.name).sheets[0].table, read_workbook(path.read_bytes(), path.name).sheets[0].table
     )
+
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+OTHER_FORMS = f"""<?xml version="1.0"?>
+<x:worksheet xmlns:x="{MAIN}"><x:sheetData>
+<x:row><x:c t="s"><x:v>0</x:v></x:c><x:c t="s"><x:v>1</x:v></x:c><x:c t="inlineStr"><x:is><x:t>b</x:t></x:is></x:c>
+</x:row>
+<x:row><x:c><x:v>5</x:v></x:c><x:c t='e'><x:v>#REF!</x:v></x:c><x:c><x:f>1+1</x:f></x:c></x:row>
+<x:row><x:c t="n"><x:v>6.5</x:v></x:c><x:c><x:v>1</x:v></x:c><x:c><x:f>A2</x:f><x:v>7</x:v></x:c></x:row>
+</x:sheetData></x:worksheet>"""
+SHARED = f"""<?xml version="1.0"?>
+<sst xmlns="{MAIN}" count="2"><si><t>a &amp; b</t></si>
+<si><r><t xml:space="preserve">rich </t></r><r><t>text</t></r></si></sst>"""
+
+
+def test_other_forms_of_xml_are_read_and_looked_through_alike():
+    """Shared strings, a prefix, no references on cells and rows, single quotes."""
+    written = rewritten(xlsx([["p"], [1]]), sheet1=lambda _xml: OTHER_FORMS)
+    with zipfile.ZipFile(io.BytesIO(written)) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
+    parts["xl/sharedStrings.xml"] = SHARED
+    relations = "xl/_rels/workbook.xml.rels"
+    link = f'<Relationship Type="{relation}" Target="sharedStrings.xml" Id="rId99"/></Relationships>'
+    parts[relations] = parts[relations].replace("</Relationships>", link)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(
+        "</Types>", f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+    )
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w") as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+    sheet = read(result.getvalue()).sheets[0]
+    assert sheet.table.columns == ["a & b", "rich text", "b"]
+    assert sheet.table.rows() == [(5.0, None, None), (6.5, 1, 7)]
+    seen = scan(result.getvalue())[0]
+    assert (seen.rows, seen.columns) == (3, 3)
+    assert {note.kind: note.count for note in sheet.notes} == {"error cells": 1, "formula without value": 1}
