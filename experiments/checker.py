@@ -103,8 +103,8 @@ def the_run_ends(case: Evidence, reference: Evidence) -> list[str]:
     expected = ENDS[case.system]
     if case.ended.status == expected:
         return []
-    said = [process.end for process in case.driving]
-    return [f"the run is {case.ended.status}, not {expected}; its processes said {said}"]
+    why = [*case.ended.errors, *(process.last_words for process in case.driving if process.end is None)]
+    return [f"the run is {case.ended.status}, not {expected}; {'; '.join(filter(None, why)) or 'nobody says why'}"]
 
 
 def few_repeats(case: Evidence, reference: Evidence) -> list[str]:

@@ -8,6 +8,7 @@ Each part has a source of its own, so that parts can be compared:
     saved         the bytes of the final objects, hashed again here
     records       what the ledger says it recorded
     epochs        the run's history: every claim
+    errors        the run's history: what went wrong in words, for who reads about a case that is not as it should be
     checkpoints   the rows of LangGraph's own table
 """
 
@@ -52,6 +53,7 @@ class World:
     saved: str | None = None
     records: tuple[Record, ...] = ()
     epochs: tuple[int, ...] = ()
+    errors: tuple[str, ...] = ()
 
     def effects_of(self, step: str) -> int:
         """How often the effect of a step happened."""

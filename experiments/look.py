@@ -25,6 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 _RUN = "select status from {runs}runs where run_id = ?"
 _EPOCHS = "select epoch from {runs}events where run_id = ? and kind = 'claimed' order by seq"
+_ERRORS = "select data from {runs}events where run_id = ? and kind = 'error' order by seq"
 _CHECKPOINTS = """select checkpoint_id, parent_checkpoint_id from {checkpoints}checkpoints
                   where thread_id = ? and checkpoint_ns = ''"""
 _RECORDS = "select step, kind, status, receipt from {ledger}actions where run_id = ? order by created_at, step"
@@ -44,6 +45,7 @@ def look_at_onward(services: Cluster, run_id: str) -> World:
         saved=saved_report(settings.home / "objects", run_id),
         records=tuple(_record(row) for row in _query(ledger, _RECORDS, run_id)),
         epochs=tuple(epoch for (epoch,) in _query(runs, _EPOCHS, run_id)),
+        errors=tuple(str(_json(data).get("message")) for (data,) in _query(runs, _ERRORS, run_id)),
     )
 
 
@@ -82,8 +84,13 @@ def _checkpoints(rows: Rows) -> tuple[Checkpoint, ...]:
 
 def _record(row: Sequence[Any]) -> Record:
     step, kind, status, receipt = row
-    found: dict[str, Any] | None = json.loads(receipt) if isinstance(receipt, str) else receipt
-    return Record(step=step, kind=kind, status=str(status), receipt_digest=found["digest"] if found else None)
+    digest = _json(receipt)["digest"] if receipt is not None else None
+    return Record(step=step, kind=kind, status=str(status), receipt_digest=digest)
+
+
+def _json(value: Any) -> dict[str, Any]:
+    """A JSON column: Postgres reads it, SQLite hands out its text."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def _query(place: str | Path, statement: str, run_id: str) -> Rows:

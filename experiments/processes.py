@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from experiments.errors import NotRun
-from experiments.story import END, Process, Story
+from experiments.story import END, Process, Story, errors_of
 
 PRELOADED = "experiments.preload"
 
@@ -61,7 +61,7 @@ class ForkServer:
         """Wait until the fork server has imported; a mistake in an import shows here, not as a slow case."""
         started = self.run(_imported, folder / "warm-up")
         if started.exit_code != 0 or started.end != "ready":
-            raise NotRun.because("fork server", folder / "warm-up.err")
+            raise NotRun.because("fork server", errors_of(folder / "warm-up"))
 
     def run(self, work: Work, told: Path, *arguments: Any) -> Process:
         """Run `work` in a process of its own until that ends; its story, which stays in the file `told`."""
@@ -83,7 +83,7 @@ class ForkServer:
 def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
     """The whole life of a process of a case."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the experiment, which then stops this process
-    errors = os.open(told.with_name(f"{told.name}.err"), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    errors = os.open(errors_of(told), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
     story = Story(told)

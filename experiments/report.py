@@ -76,6 +76,8 @@ def folded(process: Process) -> Iterator[str]:
         yield line if times == 1 else f"{line} ({times} times)"
     if not process.executed:
         yield "(executes nothing)"
+    if process.end is None and process.crash is None:
+        yield f"(ended with {process.exit_code}: {process.last_words or 'without a word'})"
 
 
 # --- the table ------------------------------------------------------------------------------------------------------

@@ -29,18 +29,31 @@ class Story:
         os.write(self._file, f"{line}\n".encode())
 
 
+def errors_of(story: Path) -> Path:
+    """Where a process that tells this story writes what else it says."""
+    return story.with_name(f"{story.name}.err")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+
+
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """What one process did. `exit_code` is negative for a signal, None for a process that had to be stopped."""
+    """What one process did. `exit_code` is negative for a signal, None for a process that had to be stopped.
+
+    `last_words` is the last line that it wrote to stderr, for a reader who wants to know why it ended like that.
+    """
 
     exit_code: int | None
     lines: tuple[str, ...]
+    last_words: str = ""
 
     @classmethod
     def read(cls, path: Path, exit_code: int | None) -> Process:
         """The story of an ended process."""
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return cls(exit_code=exit_code, lines=tuple(lines))
+        words = _lines(errors_of(path))
+        return cls(exit_code=exit_code, lines=tuple(_lines(path)), last_words=words[-1] if words else "")
 
     def _after(self, word: str) -> tuple[str, ...]:
         return tuple(line[len(word) :] for line in self.lines if line.startswith(word))

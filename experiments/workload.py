@@ -28,7 +28,6 @@ from graph.state import InputRef
 from graph.versions import CURRENT
 from onward_ledger.objects import Objects
 from runs import local_ledger, registry
-from runs.checkpoints import set_up
 from runs.driver import drive_until_done
 from runs.errors import RunError
 from runs.registry import NewRun
@@ -86,7 +85,8 @@ class Onward:
         self._services = services
         self._planted = planted
         self._store = open_store(services.settings)
-        set_up(self._store)
+        with closing(self._store.database()) as database:
+            database.migrate()
         self._input = services.folder / NAME
         self._input.write_bytes(workbook())
 
@@ -136,7 +136,6 @@ class Plain:
     def __init__(self, services: Cluster) -> None:
         self.work: Work = drive_plain
         self._services = services
-        plain.set_up(services.settings.store, services.plain_dsn)
 
     def begin(self) -> str:
         """A thread id; whoever drives it first begins it."""

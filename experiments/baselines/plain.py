@@ -179,32 +179,19 @@ def drive(run: PlainRun, story: Story, passing: Passing) -> str:
 
 @contextmanager
 def _saver(run: PlainRun) -> Generator[Any]:
-    """The stock checkpointer of either store."""
+    """The stock checkpointer of either store, with its tables made."""
     if run.store == "sqlite":
         import sqlite3
 
         from langgraph.checkpoint.sqlite import SqliteSaver
 
         with closing(sqlite3.connect(run.dsn, check_same_thread=False)) as connection:
-            yield SqliteSaver(connection)
+            saver = SqliteSaver(connection)
+            saver.setup()
+            yield saver
     else:
         from langgraph.checkpoint.postgres import PostgresSaver
 
         with PostgresSaver.from_conn_string(run.dsn) as saver:
-            yield saver
-
-
-def set_up(store: str, dsn: str) -> None:
-    """Make the checkpointer's tables, once, before the first run."""
-    if store == "sqlite":
-        import sqlite3
-
-        from langgraph.checkpoint.sqlite import SqliteSaver
-
-        with closing(sqlite3.connect(dsn)) as connection:
-            SqliteSaver(connection).setup()
-    else:
-        from langgraph.checkpoint.postgres import PostgresSaver
-
-        with PostgresSaver.from_conn_string(dsn) as saver:
             saver.setup()
+            yield saver

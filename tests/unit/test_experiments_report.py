@@ -75,6 +75,13 @@ def test_repeated_lines_are_one_line_with_a_count() -> None:
     assert list(report.folded(process)) == ["EXECUTE plan", "EXECUTE analyze (2 times)"]
 
 
+def test_a_process_that_failed_says_why() -> None:
+    process = Process(exit_code=1, lines=("EXECUTE plan",), last_words="ValueError: no")
+    assert list(report.folded(process)) == ["EXECUTE plan", "(ended with 1: ValueError: no)"]
+    silent = Process(exit_code=None, lines=())
+    assert list(report.folded(silent)) == ["(executes nothing)", "(ended with None: without a word)"]
+
+
 def test_what_is_printed_holds_story_table_and_verdict() -> None:
     text = printed(results())
     assert "TOOL reuse receipt draft-1" in text
@@ -114,7 +121,9 @@ def test_a_story_is_on_disk_line_by_line(tmp_path: Path) -> None:
     story.tell("END exit 0")
     process = Process.read(tmp_path / "told", 0)
     assert (process.committed, process.reused, process.crash, process.end) == (("draft-1",), (), None, "exit 0")
-    assert Process.read(tmp_path / "never begun", 1).lines == ()
+    (tmp_path / "told.err").write_text("Traceback\nValueError: no\n")
+    assert Process.read(tmp_path / "told", 1).last_words == "ValueError: no"
+    assert Process.read(tmp_path / "never begun", 1) == Process(exit_code=1, lines=())
 
 
 def test_a_receipt_has_one_name() -> None:
