@@ -22,11 +22,11 @@ from types import FrameType
 from typing import IO, Any
 
 from onward_ledger.database import DatabaseError
-from runs import events
-from runs.commands.answer import view_of, write_run
+from runs import events, registry
+from runs.commands.answer import exit_code_of, view_of, write_run
 from runs.commands.output import Format, say, visible
-from runs.commands.services import Opened
-from runs.errors import Exit
+from runs.commands.services import LocalServer, Opened
+from runs.errors import Exit, RunError
 from runs.follow import Progress, progress_for_stderr
 from runs.registry import Run, Status
 
@@ -42,6 +42,7 @@ class Ended:
 
     exit_code: int
     message: str
+    lost_lease: bool = False
 
 
 class _Asked:
@@ -119,25 +120,37 @@ def _watch(
     opened: Opened, run_id: str, process: subprocess.Popen[bytes], progress: Progress, asked: _Asked, after: int
 ) -> None:
     """Tell events and pass requests to stop on, until the driver has ended."""
-    passed_on = 0
-    silent = False
+    server = LocalServer(opened.settings)
+    passed_on, silent = 0, False
     while True:
         ended = process.poll() is not None
         if not ended and asked.count > passed_on:
             passed_on = _pass_on(process, progress, asked.count)
         try:
-            while page := events.read(opened.database, run_id, after=after):
-                for event in page:
-                    progress.event(event)
-                after = page[-1].seq
+            if server.revive():
+                progress.note("The local Postgres was gone; it runs again.")
+            after = _tell(opened, run_id, progress, after)
             silent = False
-        except DatabaseError:
+        except (DatabaseError, RunError) as error:
             if not silent:
-                progress.note("The database does not answer; the driver tries to reach it again.")
+                progress.note(f"The database does not answer; it is tried again. ({_first_line(error)})")
             silent = True
         if ended:
             return
         time.sleep(POLL_SECONDS)
+
+
+def _tell(opened: Opened, run_id: str, progress: Progress, after: int) -> int:
+    """Tell what is behind `after`; the number of the last event told."""
+    while page := events.read(opened.database, run_id, after=after):
+        for event in page:
+            progress.event(event)
+        after = page[-1].seq
+    return after
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _pass_on(process: subprocess.Popen[bytes], progress: Progress, count: int) -> int:
@@ -158,12 +171,13 @@ def _ended(
         code, message = int(outcome["exit_code"]), str(outcome["message"])
         if code == Exit.HANDED_BACK:
             message = f"{message} {how}"
-        return Ended(exit_code=code, message=message)
+        return Ended(exit_code=code, message=message, lost_lease=outcome.get("reason") == "lease_lost")
     code = process.returncode
     if asked.count and (code == Exit.HANDED_BACK or code < 0):
         return Ended(exit_code=Exit.HANDED_BACK, message=f"Stopped at once; nothing is lost. {how}")
     if code == Exit.CONFLICT:
-        return Ended(exit_code=Exit.CONFLICT, message="Another driver has taken over; this one has stopped.")
+        message = "This driver has lost the run to another one, and has stopped."
+        return Ended(exit_code=Exit.CONFLICT, message=message, lost_lease=True)
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
         message = f"The driver (process {process.pid}) was ended by {name}; nothing is lost. {how}"
@@ -189,11 +203,25 @@ def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
     with contextlib.closing(progress_for_stderr()) as progress:
         progress.note("Starting a driver; the first step follows in a few seconds.")
         ended = drive(opened, run.run_id, progress, after=run.last_seq)
+    if ended.exit_code == Exit.CONFLICT:
+        ended = _look_again(registry.get(opened.database, run.run_id), ended)
     say(ended.message)
     view = view_of(opened, run.run_id)
     say_what_comes_next(view, output)
     write_run(view, output)
     return ended.exit_code
+
+
+def _look_again(run: Run, ended: Ended) -> Ended:
+    """What a driver that could not have the run leaves behind: another driver, a finished run, or nobody."""
+    if run.driver == "alive":
+        return ended
+    if run.finished:
+        return Ended(exit_code=exit_code_of(run), message=f"The run is finished: {run.status}. {ended.message}")
+    if run.driver == "gone" and ended.lost_lease:
+        how = f"Nobody drives the run now; nothing is lost. Go on with: onward resume {run.run_id}"
+        return Ended(exit_code=Exit.HANDED_BACK, message=f"The driver lost its lease. {how}")
+    return ended
 
 
 def say_what_comes_next(view: dict[str, Any], output: Format) -> None:

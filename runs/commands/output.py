@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import re
 import sys
@@ -50,6 +51,8 @@ def to_json(value: object) -> str:
 
 def prepare_streams() -> None:
     """A terminal or a locale that cannot show a character gets an escape for it, never a traceback."""
+    # Libraries log what we say in our own words; without a handler Python would print it.
+    logging.getLogger().addHandler(logging.NullHandler())
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -83,6 +83,31 @@ def found(typed: str, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
         yield place, run
 
 
+class LocalServer:
+    """The local Postgres, watched by whoever follows a run: one that was killed is started again."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._home = settings.home
+        self._local = settings.store == "postgres" and settings.database_url is None
+        self._pid = self._find()
+
+    def _find(self) -> int | None:
+        from runs.local_postgres import status
+
+        return status(self._home).pid if self._local else None
+
+    def revive(self) -> bool:
+        """Start it again if it has died; whether it had. Looking costs no connection."""
+        from runs.holder import process_started
+        from runs.local_postgres import ensure
+
+        if not self._local or (self._pid is not None and process_started(self._pid) is not None):
+            return False
+        ensure(self._home)
+        self._pid = self._find()
+        return True
+
+
 def objects_of(settings: Settings) -> Objects:
     """The object store that is configured here."""
     from onward_ledger.objects import Objects

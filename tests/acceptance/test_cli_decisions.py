@@ -1,9 +1,13 @@
 """A person decides: the first decision stands, the same again changes nothing, another one is a conflict."""
 
+import json
 import os
 import shutil
 
 import pytest
+
+from runs import local_postgres
+from tests.support.cli_world import HELD, kill
 
 # Not text, a control sequence, markup, and a line that looks like ours.
 HOSTILE = os.fsdecode(b"caf\xe9 \x1b[31m[bold]\nonward: fine.csv")
@@ -13,8 +17,15 @@ pytestmark = pytest.mark.timeout(180)
 
 def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp_path):
     sales = shutil.copy(sales, tmp_path / HOSTILE)
-    waiting = postgres_cli("run", sales, "--ask", "revenue by region", "-o", "json")
+    held = postgres_cli.start(
+        "run", sales, "--ask", "revenue by region", "--model", HELD, "-o", "json", hold_at="write_draft"
+    )
+    held.reached()
+    kill(local_postgres.status(postgres_cli.home).pid)  # with the database gone, the run only takes a little longer
+    held.let_go()
+    waiting = held.end()
     assert waiting.code == 5
+    assert "The local Postgres was gone; it runs again." in waiting.err
     run = waiting.json
     run_id = run["run_id"]
     assert (run["status"], run["driver"]) == ("waiting_human", None)
@@ -32,7 +43,12 @@ def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp
     again = inside(postgres_cli, "resume", run_id, "-o", "json")
     assert (again.code, again.json["epoch"]) == (5, 1)
 
-    revised = postgres_cli("revise", run_id, "--reason", "Say more about [bold]North[/bold].", "-o", "json")
+    reason = "Say more about [bold]North[/bold]."
+    held = postgres_cli.start("revise", run_id, "--reason", reason, "-o", "json", hold_at="deliver#2")
+    held.reached()
+    kill(json.loads((postgres_cli.home / "ledger.json").read_text())["pid"])  # likewise with the ledger
+    held.let_go()
+    revised = held.end()
     assert revised.code == 5
     assert revised.json["report"]["revision"] == 2
     assert revised.json["report"]["digest"] != run["report"]["digest"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_world import HELD, kill, wait_until_gone
+from tests.support.cli_world import HELD, first_to_end, kill, wait_until_gone
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -26,6 +26,7 @@ def test_a_run_with_its_approval_given_in_advance_ends_published(sqlite_cli, und
     run = undisturbed.json
     assert undisturbed.code == 0
     assert_as_undisturbed(run, run["report"]["digest"])
+    assert run["failures"] == []
     assert (run["epoch"], run["takeovers"]) == (1, 0)
     assert {step["status"] for step in run["steps"]} == {"done"}
     assert run["actions"][1]["decision"]["principal"] == "alice"
@@ -99,11 +100,15 @@ def test_stopped_at_every_step_in_every_way_it_ends_as_if_it_had_not_been(postgr
     kill(held.reached())
     assert held.end().code == 6
 
-    both = [postgres_cli.start("resume", run_id, "-o", "json") for _ in range(2)]
-    done = sorted((one.end() for one in both), key=lambda one: one.code)
-    assert [one.code for one in done] == [0, 4]
-    assert "driven by process" in done[1].err
-    run = done[0].json
+    both = [postgres_cli.start("resume", run_id, "-o", "json", hold_at="deliver") for _ in range(2)]
+    loser, winner = first_to_end(both)
+    refused = loser.end()
+    assert refused.code == 4
+    assert f"driven by process {winner.reached()} on" in refused.err
+    winner.let_go()
+    won = winner.end()
+    assert won.code == 0
+    run = won.json
     assert_as_undisturbed(run, report_digest)
     assert run["epoch"] == 6
     again = {"analyze#1": 2, "write_draft": 2, "test": 2, "deliver": 2}
@@ -114,7 +119,11 @@ def test_on_sqlite_a_killed_driver_is_resumed_at_once_and_a_rejected_run_publish
     sqlite_cli, sales, report_digest, inside
 ):
     held = sqlite_cli.start("run", sales, "--model", HELD, "-o", "json", hold_at="write_draft")
-    kill(held.reached())
+    driver = held.reached()
+    forced = sqlite_cli("down", "--force")
+    assert forced.code == 0
+    assert "ledger (sqlite)" in forced.err
+    wait_until_gone(driver)
     killed = held.end()
     assert killed.code == 6
     run_id = killed.json["run_id"]
@@ -144,3 +153,10 @@ def test_on_sqlite_a_killed_driver_is_resumed_at_once_and_a_rejected_run_publish
     assert again.code == 1
     assert "nothing has changed" in again.err
     assert inside(sqlite_cli, "resume", run_id).code == 1
+
+
+def test_a_run_whose_deadline_passes_ends_with_it(sqlite_cli, sales):
+    run = sqlite_cli.a_run(sales, "--deadline", "1s", code=7)
+    assert (run["status"], run["reason"]) == ("failed", "deadline")
+    assert "deadline of this run has passed" in run["failures"][0]["message"]
+    assert run["actions"] == []

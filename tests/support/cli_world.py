@@ -96,8 +96,8 @@ class Cli:
         hold = None
         if hold_at is not None:
             self._holds += 1
-            hold = self.home / f"hold-{self._holds}"
-            hold.mkdir()
+            hold = self.home.parent / f"{self.home.name}-hold-{self._holds}"
+            hold.mkdir(parents=True)
             environment["ONWARD_TEST_HOLD"] = f"{hold}|{hold_at}"
         process = subprocess.Popen(
             [sys.executable, "-m", "runs.cli", *map(str, arguments)],
@@ -123,6 +123,17 @@ class Cli:
     def a_run(self, *arguments: str | Path, code: int) -> dict[str, Any]:
         """The object of a new run of which the command ends with this code."""
         return self.json("run", *arguments, code=code)
+
+
+def first_to_end(pair: list[Running]) -> list[Running]:
+    """The one of two commands that ends first, then the other."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        for number, one in enumerate(pair):
+            if one.process.poll() is not None:
+                return [one, pair[1 - number]]
+        assert time.monotonic() < deadline, "neither of the two ends"
+        time.sleep(0.01)
 
 
 def is_gone(pid: int) -> bool:

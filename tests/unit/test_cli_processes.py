@@ -36,7 +36,7 @@ def end(tmp_path, returncode, outcome=None, asked_times=0, log="one\nlast word\n
         (-9, None, 2, 6, f"Stopped at once; nothing is lost. {HOW}"),
         (6, None, 2, 6, f"Stopped at once; nothing is lost. {HOW}"),
         (-15, None, 1, 6, f"Stopped at once; nothing is lost. {HOW}"),
-        (4, None, 0, 4, "Another driver has taken over; this one has stopped."),
+        (4, None, 0, 4, "This driver has lost the run to another one"),
         (1, None, 0, 6, "ended with exit code 1: last word (see"),
     ],
 )
