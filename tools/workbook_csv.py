@@ -75,16 +75,16 @@ def _records(text: str, delimiter: str, progress: Progress) -> Iterator[Record]:
     csv.field_size_limit(LONGEST_CELL)
     lines = _LINE.finditer(text)
     reader = csv.reader((line[0] for line in lines), delimiter=delimiter, strict=True)
-    widest = seen = 0
+    widest = seen = number = 0
     try:
         for number, record in enumerate(reader, 1):
             seen += sum(map(len, record), len(record))
             if len(record) > widest or number % _BLOCK == 0:
                 widest = max(widest, len(record))
                 check_size("The file", number, widest)
-                progress("reading the table", min(seen, len(text)), len(text))
+                progress("reading the table, million characters", seen // 10**6, max(1, len(text) // 10**6))
             yield record
-        check_size("The file", reader.line_num, widest)
+        check_size("The file", number, widest)
     except csv.Error as error:
         raise InputError(
             f"The table is damaged at line {reader.line_num}: {error}. "

@@ -92,14 +92,14 @@ def column_letters(column: int) -> str:
 
 
 class _Meter:
-    """Tells how many of the unpacked bytes were looked through."""
+    """Tells how many megabytes of the unpacked parts were looked through."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0
 
     def add(self, count: int) -> None:
         self._done += count
-        self._progress("looking through the workbook", self._done, self._total)
+        self._progress("looking through the workbook, MB", self._done >> 20, max(1, self._total >> 20))
 
 
 def _scan_part(archive: zipfile.ZipFile, part: str, meter: _Meter) -> SheetScan:

@@ -293,7 +293,7 @@ def test_progress_is_told_from_the_start_to_the_end():
     read_workbook(xlsx({"One": [["a"], [1]], "Two": [["b"], [2]]}), "b.xlsx", lambda *step: told.append(step))
     assert told[0] == ("opening the file", 0, 1)
     assert told[-1] == ("reading sheets", 2, 2)
-    assert {"looking through the workbook", 'reading sheet "Two"'} <= {text for text, _, _ in told}
+    assert {"looking through the workbook, MB", 'reading sheet "Two"'} <= {text for text, _, _ in told}
     assert all(done <= total for _, done, total in told)
 
 
