@@ -248,7 +248,7 @@ def test_the_table_of_interruptions_is_whole():
 
 *_pauses, _last = (f"{pause:g}" for pause in failures.BACK_OFF_SECONDS)
 SAID = [
-    (GUARANTEES, f"by itself after {', '.join(_pauses)} and {_last} s"),
+    (GUARANTEES, f"after {', '.join(_pauses)} and {_last} s"),
     (GUARANTEES, f"more than {clock.LARGEST_SKEW_SECONDS:g} seconds off"),
     (GUARANTEES, f"({Settings.model_fields['lease_seconds'].default:g} seconds, `ONWARD_LEASE_SECONDS`)"),
     (GUARANTEES, f"no answer comes within {SendingProvider.deadline_seconds:g} seconds"),
