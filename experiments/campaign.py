@@ -18,7 +18,7 @@ from experiments import checker
 from experiments.boundaries import POINTS
 from experiments.cluster import Cluster, cluster
 from experiments.evidence import Evidence
-from experiments.nemesis import Fault, How
+from experiments.nemesis import Fault
 from experiments.processes import ForkServer
 from experiments.report import Outcome, Results, Verdict
 from experiments.story import Process
@@ -33,7 +33,6 @@ def run_campaign(
     tell: Told,
     *,
     only: str | None = None,
-    how: How = "exit",
     planted: str | None = None,
     keep: Path | None = None,
 ) -> Results:
@@ -43,7 +42,7 @@ def run_campaign(
     """
     began = time.monotonic()
     tell(f"starting {store}, the ledger and the oracle in a temporary home")
-    faults = [None, *(Fault(point=point, how=how) for point in POINTS if only in (None, str(point)))]
+    faults = [None, *(Fault(point=point) for point in POINTS if only in (None, str(point)))]
     outcomes: list[Outcome] = []
     forks = ForkServer()
     with cluster(store, planted=planted, keep=keep) as services, ThreadPoolExecutor(1) as pool, forks:

@@ -13,14 +13,9 @@ IN_DRIVER = ("fresh-action-id",)
 ALL = IN_LEDGER + IN_DRIVER
 
 
-def plant(name: str | None) -> None:
+def plant(name: str) -> None:
     """Plant a defect in this process."""
-    if name == "no-replay":
-        _perform_again()
-    elif name == "fresh-action-id":
-        _ask_anew()
-    elif name is not None:
-        raise ValueError(f"There is no defect {name!r} to plant; there are {', '.join(ALL)}.")
+    {"no-replay": _perform_again, "fresh-action-id": _ask_anew}[name]()
 
 
 def _perform_again() -> None:

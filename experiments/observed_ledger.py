@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from experiments.mutants import IN_LEDGER, plant
 from experiments.oracle import Oracle
 
 
@@ -61,24 +62,26 @@ def _observe_commits(oracle: Oracle) -> None:
     from onward_ledger.database import PostgresDatabase, SqliteDatabase
     from onward_ledger.providers.publish import ReportPublish
 
-    applied = threading.local()
+    waiting = threading.local()  # publications of the transaction that this thread has open
     apply = ReportPublish.apply
 
     def applying(self: Any, tx: Any, action: Any, now: Any) -> Any:
         receipt = apply(self, tx, action, now)
-        applied.actions = [*getattr(applied, "actions", []), action]
+        waiting.actions.append(action)
         return receipt
 
     def telling(transaction: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(transaction)
         @contextmanager
         def observed(self: Any) -> Generator[Any]:
-            applied.actions = []
-            with transaction(self) as tx:
-                yield tx
-            for action in applied.actions:
-                _tell(oracle, action)
-            applied.actions = []
+            outer, waiting.actions = getattr(waiting, "actions", None), []
+            try:
+                with transaction(self) as tx:
+                    yield tx
+                for action in waiting.actions:
+                    _tell(oracle, action)
+            finally:
+                waiting.actions = outer
 
         return observed
 
@@ -100,9 +103,7 @@ def main() -> None:
     arguments, rest = parser.parse_known_args()
     die_with_parent(arguments.parent, sys.stdin.fileno())
     observe(Oracle(arguments.oracle_port, arguments.oracle_log))
-    if arguments.plant is not None:
-        from experiments.mutants import plant
-
+    if arguments.plant in IN_LEDGER:
         plant(arguments.plant)
     sys.argv = ["onward-ledger", *rest]
     serve()

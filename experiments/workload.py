@@ -116,7 +116,7 @@ class Onward:
 
 def drive_onward(story: Story, run_id: str, settings: Settings, fault: Fault | None, planted: str | None) -> str:
     """The life of a driver's process (`runs.driver`), watched. What it says of the run is an exit code or a refusal."""
-    if planted in IN_DRIVER:
+    if planted is not None and planted in IN_DRIVER:
         plant(planted)
     watch(story, armed(fault, story))
     try:
