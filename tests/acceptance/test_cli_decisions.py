@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -18,7 +19,9 @@ pytestmark = pytest.mark.timeout(180)
 def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp_path):
     sales = shutil.copy(sales, tmp_path / HOSTILE)
     held = postgres_cli.start(
-        "run", sales, "--ask", "revenue by region", "--model", HELD, "-o", "json", hold_at="write_draft"
+        *("run", sales, "--ask", "revenue by region", "--model", HELD, "--deadline", "2h", "--budget", "1.5"),
+        *("-o", "json"),
+        hold_at="write_draft",
     )
     held.reached()
     kill(local_postgres.status(postgres_cli.home).pid)  # with the database gone, the run only takes a little longer
@@ -29,6 +32,8 @@ def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp
     run = waiting.json
     run_id = run["run_id"]
     assert (run["status"], run["driver"]) == ("waiting_human", None)
+    assert datetime.fromisoformat(run["deadline_at"]) - datetime.fromisoformat(run["created_at"]) < timedelta(hours=2)
+    assert run["budget_usd"] == 1.5
     assert run["approval"]["digest"] == run["report"]["digest"]
     for words in ("Waiting for your decision", run["approval"]["resource"], f"onward approve {run_id[:8]}"):
         assert words in waiting.err
