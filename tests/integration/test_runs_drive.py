@@ -10,12 +10,15 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from langgraph.checkpoint.base import id as ids
+from langgraph.graph.state import CompiledStateGraph
 
 import onward_ledger.errors as ledger_errors
 from graph.errors import OutcomeUnknown
 from onward_ledger.action import Status as ActionStatus
 from runs import drive as drive_module
 from runs import events, registry, wake
+from runs.checkpoints import open_saver
 from runs.drain import Drain, drain_on_signals
 from runs.drive import drive
 from runs.errors import (
@@ -173,6 +176,59 @@ def test_a_clock_that_is_off_does_not_drive(world, monkeypatch):
 def test_an_unknown_run_is_not_found(world):
     with pytest.raises(RunNotFound):
         drive("00000000-0000-4000-8000-000000000000", world.parts())
+
+
+def test_every_invocation_is_durable_step_by_step_and_one_task_at_a_time(world, monkeypatch):
+    seen = []
+    original = CompiledStateGraph.invoke
+
+    def invoke(self, given, config, **more):
+        seen.append((config["max_concurrency"], more["durability"], config["configurable"]["thread_id"]))
+        return original(self, given, config, **more)
+
+    monkeypatch.setattr(CompiledStateGraph, "invoke", invoke)
+    world.drive(hooks=failing(ConnectionResetError("cut")))
+    world.drive()
+    assert seen == [(1, "sync", world.run_id)] * 2
+
+
+def head_ahead(world, seconds):
+    """A run whose newest checkpoint was written by a driver with a clock that was ahead."""
+    world.drive(hooks=failing(ConnectionResetError("cut")))
+    ticks = int((datetime.now(UTC) + timedelta(seconds=seconds)).timestamp() * 1e7) + 0x01B21DD213814000
+    with open_saver(world.store, world.run_id, 1, 1, lambda: None) as saver:
+        config = {"configurable": {"thread_id": world.run_id}}
+        found = saver.get_tuple(config)
+        ids._last_v6_timestamp = ticks
+        checkpoint = found.checkpoint | {"id": str(ids.uuid6(clock_seq=-2))}
+        metadata = found.metadata | {"step": found.metadata["step"] + 1}
+        saver.put({"configurable": {**found.config["configurable"]}}, checkpoint, metadata, {})
+    return checkpoint["id"]
+
+
+@pytest.fixture
+def own_floor(monkeypatch):
+    """LangGraph's floor of checkpoint ids, put back after the test."""
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
+
+
+def test_checkpoints_go_on_behind_a_head_that_is_ahead_of_this_clock(world, own_floor):
+    head = head_ahead(world, 1.5)
+    ids._last_v6_timestamp = None  # a fresh process
+    assert world.drive().exit_code == Exit.OK
+    with open_saver(world.store, world.run_id, 2, 1, lambda: None) as saver:
+        newest = [c.checkpoint["id"] for c in saver.list({"configurable": {"thread_id": world.run_id}})]
+    assert newest.index(head) >= 3 and newest == sorted(newest, reverse=True)
+
+
+def test_a_head_far_ahead_is_not_driven_on(world, own_floor):
+    head_ahead(world, 3600)
+    ids._last_v6_timestamp = None
+    before = world.effects
+    outcome = world.drive()
+    assert (outcome.status, outcome.reason) == (Status.QUEUED, "transient")
+    assert "seconds in the future" in outcome.message
+    assert world.effects == before
 
 
 # --- a person decides -----------------------------------------------------------------------------------------------

@@ -138,6 +138,24 @@ def test_an_older_epoch_is_refused_after_a_take_over_also_for_updates_and_pendin
     assert head(store, run_id) == second
 
 
+def test_an_update_is_a_write_too(store, claimed):
+    run_id, epoch = claimed()
+    with open_saver(store, run_id, epoch, 1, always) as saver:
+        put(saver, run_id)
+    tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+    if store.kind == "postgres":
+        for table in tables:
+            with psycopg.connect(store.dsn, options=f"-c search_path=onward -c onward.fence={run_id}:9") as late:
+                with pytest.raises(psycopg.Error) as error:
+                    late.execute(f"update {table} set checkpoint_ns = 'x' where thread_id = %s", (run_id,))
+                assert error.value.sqlstate == "OW001"
+    else:
+        for table in ("checkpoints", "writes"):
+            with closing(fenced_sqlite(store, f"{run_id}:9")) as late, pytest.raises(sqlite3.IntegrityError) as error:
+                late.execute(f"update {table} set checkpoint_ns = 'x' where thread_id = ?", (run_id,))
+            assert refused(error)
+
+
 def test_the_control_without_the_fence_the_late_write_becomes_the_head(store, claimed):
     run_id, _ = claimed()
     with open_saver(store, run_id, 1, 1, always) as old:

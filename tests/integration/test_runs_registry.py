@@ -137,6 +137,17 @@ def test_a_transition_compares_status_and_version(database, run):
     ]
 
 
+def test_a_run_that_came_back_to_the_same_status_is_another_one(store, database, run):
+    """queued, driven, queued again: who has seen only the first of it moves nothing."""
+    holder = store.open_holder("test")
+    claimed = lease.claim(store, database, run.run_id, holder, lease_seconds=60).run
+    assert in_transaction(database, claimed, "requeue", epoch=1, reason="drained")
+    holder.close()
+    assert registry.get(database, run.run_id).status == run.status == "queued"
+    assert not in_transaction(database, run, "cancel")
+    assert registry.get(database, run.run_id).status == "queued"
+
+
 def test_a_driver_s_transition_compares_the_epoch_too(store, database, run):
     holder = store.open_holder("test")
     claimed = lease.claim(store, database, run.run_id, holder, lease_seconds=60).run
