@@ -247,16 +247,17 @@ def test_the_table_of_interruptions_is_whole():
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 *_pauses, _last = (f"{pause:g}" for pause in failures.BACK_OFF_SECONDS)
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 SAID = [
     (GUARANTEES, f"after {', '.join(_pauses)} and {_last} s"),
     (GUARANTEES, f"more than {clock.LARGEST_SKEW_SECONDS:g} seconds off"),
     (GUARANTEES, f"({Settings.model_fields['lease_seconds'].default:g} seconds, `ONWARD_LEASE_SECONDS`)"),
     (GUARANTEES, f"no answer comes within {SendingProvider.deadline_seconds:g} seconds"),
-    (GUARANTEES, {2: "do not pass their test three times"}[REVISIONS]),
+    (GUARANTEES, f"do not pass their test {NUMBERS[REVISIONS + 1]} times"),
     (PROTOCOL, f"a hard deadline of {SendingProvider.deadline_seconds:g} seconds"),
     (PROTOCOL, f"{claims.RECORD_GRACE_SECONDS:g} seconds after the send's deadline"),
     (PROTOCOL, f"{client.PATIENCE_SECONDS:g} seconds in all"),
-    (PROTOCOL, {3: "asked for again three times within two seconds"}[len(protocol.RETRY_PAUSES_SECONDS)]),
+    (PROTOCOL, f"asked for again {NUMBERS[len(protocol.RETRY_PAUSES_SECONDS)]} times within two seconds"),
     (PROTOCOL, f"A body has at most {gate.LARGEST_BODY_BYTES // 1024} KiB"),
     (PROTOCOL, f"at most {wire.LARGEST_JSON_BYTES // 1024} KiB each"),
     (PROTOCOL, f"listens on port {ledger_command.DEFAULT_PORT}"),
