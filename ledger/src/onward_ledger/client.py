@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import urllib.parse
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import TracebackType
@@ -19,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from onward_ledger import protocol
+from onward_ledger import over_http, protocol
 from onward_ledger.action import Action, ActionKey, Decision, Json, Status
 from onward_ledger.protocol import Answer, Build, Lost, Operation, Recorded, Request, Wait
 from onward_ledger.values import Event, Feed, Fence, Grant, Health
@@ -34,32 +33,6 @@ Check = Callable[[], None]
 
 def _nothing() -> None:
     return None
-
-
-def _encoded(principal: str) -> str:
-    """Headers are ASCII, people's names are not: percent-encoded UTF-8."""
-    return urllib.parse.quote(principal, safe=" @+-._")
-
-
-def _headers(token: str, principal: str | None) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {token}"}
-    if principal is not None:
-        headers["X-Onward-Principal"] = _encoded(principal)
-    return headers
-
-
-def _arguments(request: Request) -> dict[str, Any]:
-    headers = {"X-Onward-Principal": _encoded(request.principal)} if request.principal is not None else {}
-    return {"method": request.method, "url": request.path, "json": request.body, "headers": headers}
-
-
-def _answer(response: httpx.Response) -> Answer:
-    retry_after = response.headers.get("Retry-After")
-    return Answer(status=response.status_code, body=response.content, retry_after=retry_after)
-
-
-def _lost(error: Exception) -> Lost:
-    return Lost(str(error) or type(error).__name__)
 
 
 class LedgerClient:
@@ -83,7 +56,7 @@ class LedgerClient:
         self.url = url
         self._http = httpx.Client(
             base_url=url,
-            headers=_headers(token, principal),
+            headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
             transport=transport,
@@ -126,9 +99,9 @@ class LedgerClient:
             return None
         self._check()
         try:
-            return _answer(self._http.request(**_arguments(step)))
+            return over_http.answer(self._http.request(**over_http.arguments(step)))
         except httpx.TransportError as error:
-            return _lost(error)
+            return over_http.lost(error)
 
     def health(self) -> Health:
         """Which ledger answers."""
@@ -265,7 +238,7 @@ class AsyncLedgerClient:
         self.url = url
         self._http = httpx.AsyncClient(
             base_url=url,
-            headers=_headers(token, principal),
+            headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
             transport=transport,
@@ -299,9 +272,9 @@ class AsyncLedgerClient:
             await asyncio.sleep(step.seconds)
             return None
         try:
-            return _answer(await self._http.request(**_arguments(step)))
+            return over_http.answer(await self._http.request(**over_http.arguments(step)))
         except httpx.TransportError as error:
-            return _lost(error)
+            return over_http.lost(error)
 
     async def health(self) -> Health:
         """See LedgerClient.health."""
