@@ -33,6 +33,8 @@ from runs.registry import Run, Status
 # How long a committed event may wait to be shown.
 POLL_SECONDS = 0.1
 
+LONGEST_LOG_BYTES = 10_000_000  # then it is put aside, once
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -88,6 +90,8 @@ def _errors_to(log: Path) -> Generator[IO[bytes] | None]:
     if os.environ.get("ONWARD_DEBUG", "") not in ("", "0"):
         yield None
         return
+    if log.exists() and log.stat().st_size > LONGEST_LOG_BYTES:
+        log.replace(log.with_suffix(".old"))
     with log.open("ab") as file:
         yield file
 

@@ -88,20 +88,20 @@ class LocalServer:
 
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
-        self._local = settings.store == "postgres" and settings.database_url is None
-        self._pid = self._find()
+        local = settings.store == "postgres" and settings.database_url is None
+        self._pid = self._find() if local else None
 
     def _find(self) -> int | None:
         from runs.local_postgres import status
 
-        return status(self._home).pid if self._local else None
+        return status(self._home).pid
 
     def revive(self) -> bool:
         """Start it again if it has died; whether it had. Looking costs no connection."""
         from runs.holder import process_started
         from runs.local_postgres import ensure
 
-        if not self._local or (self._pid is not None and process_started(self._pid) is not None):
+        if self._pid is None or process_started(self._pid) is not None:
             return False
         ensure(self._home)
         self._pid = self._find()

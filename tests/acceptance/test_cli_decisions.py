@@ -83,3 +83,6 @@ def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp
     reject = inside(postgres_cli, "reject", run_id, "--reason", "No", ONWARD_PRINCIPAL="bob")
     assert reject.code == 4
     assert "by alice" in reject.err
+
+    checks = {check["name"]: check["verdict"] for check in inside(postgres_cli, "doctor", "-o", "json").json["checks"]}
+    assert {checks[name] for name in ("postgres server", "database", "fence", "clock", "ledger")} == {"ok"}
