@@ -33,7 +33,8 @@ class OutcomeUnknown(GraphError):
     def __init__(self, action: Action) -> None:
         super().__init__(
             f"Nobody can tell whether {action.kind} on {action.resource} happened: {action.reason or 'no answer'}. "
-            f"Look it up, then say so: onward-ledger resolve {action.action_id} --succeeded or --failed."
+            "`onward resume` asks the provider again. Where it cannot tell, look it up yourself and say so: "
+            f"onward ledger resolve {action.action_id} --reason TEXT, with --receipt JSON or --failed."
         )
         self.action = action
 

@@ -147,7 +147,10 @@ def _finished(ending: Finish) -> _Move:
 def _waiting(ending: Wait) -> _Move:
     if ending.reason == "unknown_outcome":
         ids = ", ".join(ending.action_ids)
-        message = f"Nobody but a person can say whether this happened: {ids}. Look it up, then resolve it."
+        message = (
+            f"Whether this happened is not known: {ids}. `onward resume` asks the provider again; where it cannot "
+            "tell, look it up, then say so with `onward ledger resolve`."
+        )
         outcome = _outcome(Status.WAITING_HUMAN, ending.reason, message, Exit.UNKNOWN_OUTCOME)
     else:
         outcome = _outcome(Status.WAITING_HUMAN, ending.reason, "A person has to decide.", Exit.WAITING)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from onward_ledger.action import Action, Status
 from onward_ledger.database import Database
-from onward_ledger.errors import NotFound
+from onward_ledger.errors import InProgress, NotFound
 from onward_ledger.values import Fence
 from runs import registry
 from runs.registry import Run
@@ -52,8 +52,16 @@ def decision_of(ledger: Ledger, action_id: str, now: datetime) -> dict[str, Any]
 def is_answered(ledger: Ledger, reason: str | None, action_ids: Iterable[str], now: datetime) -> bool:
     """Whether something that a run waits for has been decided (or, for an unknown outcome, settled)."""
     if reason == UNKNOWN_OUTCOME:
-        return any(ledger.action(action_id).status is not Status.UNKNOWN for action_id in action_ids)
+        return any(_is_settled(ledger, action_id) for action_id in action_ids)
     return any(decision_of(ledger, action_id, now) is not None for action_id in action_ids)
+
+
+def _is_settled(ledger: Ledger, action_id: str) -> bool:
+    """Whether an unknown outcome is known now. The provider is asked once more: it may have been away before."""
+    try:
+        return ledger.reconcile(action_id).status is not Status.UNKNOWN
+    except InProgress:
+        return False
 
 
 def wake_if_decided(database: Database, ledger: Ledger, run: Run) -> Run:

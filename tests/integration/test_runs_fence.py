@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import time
@@ -392,13 +393,18 @@ def test_a_transaction_pooler_is_refused_with_the_reason(pids, arrived, refusal)
         check()
 
 
-def test_a_missing_right_is_named_with_the_grant(postgres_server, database_url):
+@pytest.mark.parametrize("who_makes_the_schema", ["the role", "the owner"])
+def test_a_missing_right_is_named_with_the_grant_that_mends_it(postgres_server, database_url, who_makes_the_schema):
     with psycopg.connect(postgres_server, autocommit=True) as admin:
         admin.execute("drop role if exists weak")
         admin.execute("create role weak login")
     weak = PostgresStore(database_url.replace("postgres@", "weak@", 1))
-    with pytest.raises(MissingRight, match="GRANT"):
+    with pytest.raises(MissingRight, match="GRANT") as refused:
         set_up(weak)
+    for_the_role, for_the_owner = re.search(r"to run: (GRANT .*?;) or, .*?: (CREATE .*)$", str(refused.value)).groups()
+    with psycopg.connect(database_url, autocommit=True) as owner:
+        owner.execute(for_the_role if who_makes_the_schema == "the role" else for_the_owner)
+    set_up(weak)
 
 
 def test_a_real_pool_keeps_sessions_and_its_fence(postgres_store):

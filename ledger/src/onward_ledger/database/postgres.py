@@ -111,12 +111,12 @@ class PostgresDatabase:
             connection = self._seen_alive()
             try:
                 yield connection
+            except psycopg.errors.InsufficientPrivilege as error:
+                raise MissingRight(_grant_hint(self._schema, error, connection)) from error
             finally:
                 self._pool.putconn(connection)
         except PoolTimeout as error:
             raise Unreachable(f"Postgres does not answer: {_why_unreachable(self.conninfo)}") from error
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise MissingRight(_grant_hint(self._schema, error)) from error
         except psycopg.OperationalError as error:
             raise Unreachable(f"The connection to Postgres was lost: {_first_line(error)}") from error
 
@@ -144,7 +144,9 @@ class PostgresDatabase:
                     "Use the newer version of the software, or another database."
                 )
             if found is None:
-                connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(self._schema)))
+                if not _schema_exists(connection, self._schema):
+                    # Not "if not exists": that asks for the right to create schemas even where the schema is there.
+                    connection.execute(sql.SQL("create schema {}").format(sql.Identifier(self._schema)))
                 connection.execute(schema_sql)
             for number in range((found or version) + 1, version + 1):
                 connection.execute(migrations[number])
@@ -188,6 +190,11 @@ def _in_utc(connection: Connection) -> None:
     connection.execute("set time zone 'UTC'")
 
 
+def _schema_exists(connection: Connection, schema: str) -> bool:
+    found = connection.execute("select to_regnamespace(%s) is not null as found", (f'"{schema}"',)).fetchone()
+    return found is not None and bool(found["found"])
+
+
 def _schema_version(connection: Connection, schema: str) -> int | None:
     found = connection.execute("select to_regclass(%s) as table_name", (f"{schema}.schema_version",)).fetchone()
     if found is None or found["table_name"] is None:
@@ -210,9 +217,12 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _grant_hint(schema: str, error: psycopg.Error) -> str:
+def _grant_hint(schema: str, error: psycopg.Error, connection: Connection) -> str:
+    database, role = connection.info.dbname, connection.info.user
     return (
         f"Postgres refused: {_first_line(error)}. Ask the database's owner to run: "
-        f"GRANT CREATE ON DATABASE current_database TO this_role; or, where the schema {schema} exists: "
-        f"GRANT ALL ON SCHEMA {schema} TO this_role; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO this_role;"
+        f'GRANT CREATE ON DATABASE "{database}" TO "{role}"; or, where the schema is made by the owner: '
+        f'CREATE SCHEMA IF NOT EXISTS "{schema}"; GRANT ALL ON SCHEMA "{schema}" TO "{role}"; '
+        f'GRANT ALL ON ALL TABLES IN SCHEMA "{schema}" TO "{role}"; '
+        f'GRANT ALL ON ALL SEQUENCES IN SCHEMA "{schema}" TO "{role}";'
     )
