@@ -8,7 +8,7 @@ from onward_ledger import errors
 from onward_ledger.action import Intent, Status
 from onward_ledger.audit import broken_at
 from onward_ledger.objects import digest_of
-from tests.support.ledger import ENGINES, open_bed
+from tests.support.ledger import ENGINES, execute, open_bed
 
 FAR = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -211,6 +211,17 @@ def test_an_approval_a_moment_before_its_expiry_counts(bed, proposed):
     soon = bed.ledger.store.now() + timedelta(hours=1)
     bed.decide(proposed, "approve", expires_at=soon)
     assert perform(bed, proposed, ledger=bed.another(clock=soon - timedelta(microseconds=1))).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("column", ["request_hash", "resource", "scope"])
+def test_an_approval_that_was_tampered_with_allows_nothing(bed, proposed, column):
+    bed.decide(proposed, "approve")
+    execute(bed, f"update decisions set {column} = 'other'")
+    waiting = perform(bed, proposed)
+    assert (waiting.status, waiting.reason) == (
+        Status.PREPARED,
+        "The approval is for another request, resource or scope.",
+    )
 
 
 def grant(bed, **more):

@@ -223,3 +223,4 @@ def test_control_a_plain_sequence_does_skip(postgres):
         assert fast.execute("select seq from plain where seq > 0").fetchall() == [(2,)]
         slow.commit()
         assert fast.execute("select seq from plain where seq > 2").fetchall() == []
+        fast.execute("drop table plain")

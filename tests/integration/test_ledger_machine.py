@@ -314,10 +314,10 @@ S_FINAL = (S.SUCCEEDED, S.FAILED, S.WITHDRAWN)
 
 
 VARIANTS = (
-    ("sqlite", ProviderClass.IDEMPOTENT, False, 40),
-    ("sqlite", ProviderClass.QUERYABLE, False, 15),
-    ("sqlite", ProviderClass.IDEMPOTENT, True, 20),
-    ("postgres", ProviderClass.IDEMPOTENT, False, 5),
+    ("sqlite", ProviderClass.IDEMPOTENT, False, 30),
+    ("sqlite", ProviderClass.QUERYABLE, False, 10),
+    ("sqlite", ProviderClass.IDEMPOTENT, True, 16),
+    ("postgres", ProviderClass.IDEMPOTENT, False, 4),
 )
 
 

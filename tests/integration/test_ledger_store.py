@@ -5,18 +5,17 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
-import psycopg
 import pytest
 
 from onward_ledger import errors
 from onward_ledger.action import Status
-from onward_ledger.audit import broken_at
+from onward_ledger.audit import broken_at, event_hash
 from onward_ledger.database import Unreachable
-from onward_ledger.providers.interface import Applied, NotSent, ProviderClass, Refused
+from onward_ledger.providers.interface import Absent, Applied, NotSent, ProviderClass, Refused
 from onward_ledger.store.claims import Call, Claimed
 from onward_ledger.store.operators import Resolution
-from onward_ledger.store.records import Cause
-from tests.support.ledger import ENGINES, open_bed
+from onward_ledger.store.records import Cause, Records
+from tests.support.ledger import ENGINES, execute, open_bed
 
 
 @pytest.fixture(params=ENGINES)
@@ -158,6 +157,24 @@ def test_a_lost_request_is_unknown_then_sent_again_in_the_same_call(bed):
     assert (action.status, action.replayed, action.claims) == (Status.SUCCEEDED, False, 2)
     assert bed.words(action) == ["propose", "claim", "lose", "unsend", "claim", "record"]
     assert bed.sink.effects == [action.action_id]
+
+
+def test_a_look_up_is_believed_only_if_the_record_has_not_moved_since_it_was_asked(bed):
+    """A look-up that was under way during a second send must not grant a third."""
+    bed.sink.script = ["raise", "raise"]
+    first = bed.put(bed.intent())
+    second = bed.put(bed.intent())
+    assert (second.status, second.claims) == (Status.UNKNOWN, 2)
+    late = bed.ledger.store.settle(first, Absent(), bed.sink, Cause())
+    assert (late.status, late.version) == (Status.UNKNOWN, second.version)
+
+
+def test_the_first_send_is_remembered_over_later_ones(bed):
+    """The provider's memory of the key began with it."""
+    bed.sink.script = ["raise"]
+    first = bed.put(bed.intent())
+    done = bed.another(clock=first.first_sent_at + timedelta(hours=1)).put(bed.intent(), propose=False)
+    assert (done.first_sent_at, done.claims) == (first.first_sent_at, 2)
 
 
 def test_what_the_provider_cannot_tell_stays_unknown(bed):
@@ -485,16 +502,6 @@ def test_history_is_append_only_and_the_intent_never_changes(bed):
     assert settled(bed, action).status is Status.SUCCEEDED
 
 
-def execute(bed, statement):
-    """What somebody with the database's password might do."""
-    if bed.opened.kind == "sqlite":
-        with bed.opened.database.transaction():
-            bed.opened.database._connection.execute(statement)
-    else:
-        with psycopg.connect(bed.opened.database.conninfo) as connection:
-            connection.execute(statement)
-
-
 def test_a_changed_history_breaks_the_chain(bed):
     action = bed.put(bed.intent())
     events = bed.ledger.store.events(action.action_id)
@@ -504,6 +511,18 @@ def test_a_changed_history_breaks_the_chain(bed):
     assert broken_at(action, events[:-1]) == 3
     assert broken_at(action, [events[1], events[0], events[2]]) == 1
     assert broken_at(replace(action, head=events[1].hash), events) == 4
+    forged = replace(events[1], reason="forged")
+    forged = replace(forged, hash=event_hash(forged))
+    assert broken_at(action, [events[0], forged, events[2]]) == 3, "the next one still names the true hash"
+
+
+def test_a_record_that_moved_since_it_was_read_is_not_written(bed):
+    """The rows are locked, so only a bug can come here; the compare-and-set turns it into an error."""
+    action = bed.put(bed.intent(), propose=True)
+    with pytest.raises(AssertionError, match="not at version 7"), bed.opened.database.transaction() as tx:
+        records = Records(tx)
+        records.move(replace(action, version=7), "withdraw", Status.WITHDRAWN, records.now(), Cause(reason="x"))
+    assert settled(bed, action).status is Status.PREPARED
 
 
 def test_a_crash_before_the_commit_leaves_nothing(bed, monkeypatch):

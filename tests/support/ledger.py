@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from threading import Event, Lock
 
+import psycopg
+
 from onward_ledger.action import Action, ActionKey, Intent
 from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
@@ -98,7 +100,6 @@ class Bed:
     """A ledger with its parts, one run, and intents for it."""
 
     url: str
-    schema: str
     folder: Path
     opened: Opened
     objects: Objects
@@ -142,7 +143,7 @@ class Bed:
 
     def another(self, *, clock: datetime | None = None) -> Ledger:
         """A second instance over the same records, objects and sink; `clock` is what its database says the time is."""
-        opened = open_store(self.url, schema=self.schema, clock=clock)
+        opened = open_store(self.url, clock=clock)
         self._others.append(opened)
         return start(opened, self.ledger.provider)
 
@@ -167,16 +168,17 @@ def start(opened: Opened, provider_of) -> Ledger:
 
 @contextmanager
 def open_bed(engine: str, request, tmp_path: Path, **sink) -> Iterator[Bed]:
-    """A bed over an empty store: a new file, or a new schema in this session's database."""
+    """A bed over an empty store: a new file, or the emptied schema of this session's database."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}" if engine == "sqlite" else shared_database(request)
-    schema = f"ledger_{uuid.uuid4().hex[:12]}"
-    opened = open_store(url, schema=schema)
+    opened = open_store(url)
     opened.database.migrate()
+    if engine == "postgres":
+        _empty(opened)
     objects = Objects(str(tmp_path / "objects"))
     provider = Sink(**sink)
     providers = {**providers_for(objects), provider.kind: provider}
     opened.liveness.hold()
-    bed = Bed(url, schema, tmp_path, opened, objects, provider, start(opened, providers.__getitem__))
+    bed = Bed(url, tmp_path, opened, objects, provider, start(opened, providers.__getitem__))
     try:
         yield bed
     finally:
@@ -184,10 +186,30 @@ def open_bed(engine: str, request, tmp_path: Path, **sink) -> Iterator[Bed]:
         bed.close()
 
 
+def _empty(opened: Opened) -> None:
+    """Delete every row. Triggers and foreign keys are off for this session; a schema for each test costs far more."""
+    tables = ("publications", "feed", "decisions", "grants", "action_events", "actions", "fences", "instances")
+    with psycopg.connect(opened.database.conninfo) as connection:
+        connection.execute("set session_replication_role = replica")
+        for table in tables:
+            connection.execute(f"delete from {table}")
+        connection.execute("update feed_head set last_seq = 0")
+
+
 def shared_database(request) -> str:
-    """The URL of a database that all ledger tests of this session share, each with a schema of its own."""
+    """The URL of a database that all ledger tests of this session share."""
     name = request.getfixturevalue("database_template")("ledger_tests", lambda _: None)
     return request.getfixturevalue("postgres_server").replace("/postgres?", f"/{name}?", 1)
+
+
+def execute(bed, statement):
+    """What somebody with the database's password might do."""
+    if bed.opened.kind == "sqlite":
+        with bed.opened.database.transaction():
+            bed.opened.database._connection.execute(statement)
+    else:
+        with psycopg.connect(bed.opened.database.conninfo) as connection:
+            connection.execute(statement)
 
 
 def draft_request(objects: Objects, run_id: str, data: bytes, revision: int = 1):

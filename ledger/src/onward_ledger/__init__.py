@@ -1,16 +1,15 @@
 """An action ledger: performs external effects, keeps their receipts, replays them, and never guesses."""
 
-from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from onward_ledger.action import Action, ActionKey, Decision, Status, request_hash
-from onward_ledger.client import AsyncLedgerClient, LedgerClient
 from onward_ledger.errors import LedgerError
 from onward_ledger.values import Event, Feed, FeedItem, Fence, Grant, Health
 
-try:
-    __version__ = version("onward-ledger")
-except PackageNotFoundError:  # a source tree on the path, not installed
-    __version__ = "0"
+if TYPE_CHECKING:
+    from onward_ledger.client import AsyncLedgerClient, LedgerClient
+
+    __version__: str
 
 __all__ = [
     "Action",
@@ -29,3 +28,16 @@ __all__ = [
     "__version__",
     "request_hash",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What takes long to import is imported by those who use it: the clients bring an HTTP library."""
+    if name in ("AsyncLedgerClient", "LedgerClient"):
+        from onward_ledger import client
+
+        return getattr(client, name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("onward-ledger")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

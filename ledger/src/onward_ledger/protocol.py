@@ -163,12 +163,11 @@ def put_action(
     is asked for once. While somebody else performs the action, or the provider cannot be reached, this waits as the
     service says, `patience_seconds` in all, then raises InProgress or NotApplied.
     """
-    known = recorded.known(key.action_id, kind)
-    intent = known or _built(kind, build)
+    intent = recorded.known(key.action_id, kind) or _built(kind, build)
     try:
         data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
     except ParamsConflict as conflict:
-        if known is not None or conflict.action is None or conflict.action.kind != kind:
+        if conflict.action is None or conflict.action.kind != kind:
             raise
         recorded.note(conflict.action)
         intent = recorded.intents[key.action_id]
