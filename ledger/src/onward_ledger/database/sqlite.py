@@ -25,6 +25,19 @@ Scalar = str | bytes | int | float | None
 _OLDEST = (3, 37, 0)
 
 
+# What the disk or another process is to blame for; every other error is a mistake of ours and stays what it is.
+_STORAGE_ERRORS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+
+
 def instant_text(instant: datetime) -> str:
     """The one text form of an instant in SQLite: UTC, microseconds, sortable as text."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -96,7 +109,7 @@ class SqliteDatabase:
         self._lock = threading.RLock()
         try:
             self._connection = connect(path, {"onward_now": self._now_text, **(functions or {})})
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             raise Unreachable(f"The SQLite file {path} cannot be opened: {error}.") from error
 
     def _now_text(self) -> str:
@@ -123,11 +136,14 @@ class SqliteDatabase:
                 raise Unreachable(f"The SQLite file is locked by another process: {error}.") from error
             try:
                 yield SqliteTransaction(self._connection, self._statements, self._json_columns)
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk has ended it already
+                self._connection.execute("commit")
+            except BaseException as error:
+                # A full disk has ended it already; a commit that failed has not, and would be in the next one's way.
+                if self._connection.in_transaction:
                     self._connection.execute("rollback")
+                if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _STORAGE_ERRORS:
+                    raise Unreachable(f"The SQLite file cannot be used: {error}.") from error
                 raise
-            self._connection.execute("commit")
 
     def migrate(self) -> None:
         """Create or upgrade the schema in one transaction; `user_version` holds its number."""
