@@ -21,6 +21,11 @@ from tools.workbook import read_again, read_workbook
 MESSY = REPOSITORY / "examples/messy.xlsx"
 
 
+def readers_of(process: psutil.Process) -> list[psutil.Process]:
+    """The readers among a process's children."""
+    return [c for c in process.children() if c.status() != psutil.STATUS_ZOMBIE and "tools.reader_child" in c.cmdline()]
+
+
 def test_both_reads_give_what_they_give_in_this_process(tmp_path: Path) -> None:
     here = read_workbook(MESSY, MESSY.name)
     first = read_first(MESSY, MESSY.name, tmp_path)
@@ -47,7 +52,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_sentence(tmp_path: Path)
 
 def test_a_reader_that_is_killed_is_an_indefinite_error(tmp_path: Path) -> None:
     def kill_reader(text: str, done: int, total: int) -> None:
-        for reader in psutil.Process().children():
+        for reader in readers_of(psutil.Process()):
             reader.kill()
 
     with pytest.raises(ReaderDied, match="was ended by signal 9") as died:
@@ -59,7 +64,7 @@ def test_progress_that_raises_ends_the_reader(tmp_path: Path) -> None:
     readers: list[psutil.Process] = []
 
     def stop(text: str, done: int, total: int) -> None:
-        readers.extend(psutil.Process().children())
+        readers.extend(readers_of(psutil.Process()))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -87,7 +92,7 @@ def test_the_reader_dies_with_a_killed_parent(tmp_path: Path) -> None:
     with parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == "reading\n"
-        (reader,) = psutil.Process(parent.pid).children()
+        (reader,) = readers_of(psutil.Process(parent.pid))
         reader.send_signal(signal.SIGSTOP)
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
