@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
@@ -367,8 +368,25 @@ def wait_for(condition, seconds=10):
         time.sleep(0.01)
 
 
+def test_a_process_suspended_right_behind_its_claim_sends_nothing(bed, monkeypatch):
+    monkeypatch.setattr(bed.sink, "deadline_seconds", 0.05, raising=False)
+    real = bed.ledger.store.begin
+
+    def suspended(call):
+        step = real(call)
+        time.sleep(0.06)
+        return step
+
+    monkeypatch.setattr(bed.ledger.store, "begin", suspended)
+    action_id = bed.intent().key.action_id
+    with suppress(errors.NotApplied):
+        bed.put(bed.intent())
+    wait_for(lambda: bed.ledger.store.action(action_id).status is Status.PREPARED)
+    assert (bed.sink.sends, bed.sink.effects) == ([], [])
+
+
 def test_a_send_that_starts_too_late_sends_nothing(bed, monkeypatch):
-    """As in a process that was suspended between its claim and its send."""
+    """As in a process that was suspended in mid-send, before it wrote."""
     monkeypatch.setattr(bed.sink, "deadline_seconds", 0.05, raising=False)
     woken, real = threading.Event(), bed.sink.send
 

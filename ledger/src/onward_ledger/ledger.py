@@ -86,11 +86,14 @@ class Ledger:
     def _put(self, call: Call) -> Action:
         asked = False
         while True:
+            # The clock of a send starts before its claim: a process that is suspended behind the commit finds its
+            # time over, no later than others find the recorded deadline over.
+            began = time.monotonic()
             match self.store.begin(call):
                 case Answered(action):
                     return action
                 case Claimed(action):
-                    return self._send(action, call.provider)
+                    return self._send(action, call.provider, began)
                 case Verify(action):
                     call = replace(call, verdict=self._verify(action, call.provider))
                 case Unsettled(action) if asked:
@@ -142,9 +145,12 @@ class Ledger:
             return action
         return self.store.settle(action, found, provider, Cause(instance=self.instance))
 
-    def _send(self, action: Action, provider: Provider) -> Action:
+    def _send(self, action: Action, provider: Provider, began: float) -> Action:
         assert isinstance(provider, SendingProvider)
-        result = _within(provider, action, lambda late: self._record_late(action, late))
+        deadline = Deadline(provider.deadline_seconds, began)
+        result = _within(
+            deadline, lambda: provider.send(action, deadline), lambda late: self._record_late(action, late)
+        )
         match result:
             case None:
                 return self.store.lose(action, self._because(f"No answer within {provider.deadline_seconds:g} s."))
@@ -188,13 +194,12 @@ class Ledger:
 
 
 def _within(
-    provider: SendingProvider, action: Action, late: Callable[[Outcome | _Raised], None]
+    deadline: Deadline, send: Callable[[], Outcome], late: Callable[[Outcome | _Raised], None]
 ) -> Outcome | _Raised | None:
     """Run the send under its hard deadline; None when it is over. A later answer goes to `late`.
 
     A thread of its own, since nothing can interrupt a send that hangs; a daemon, so that it cannot hold up the exit.
     """
-    deadline = Deadline(provider.deadline_seconds)
     lock = threading.Lock()
     done = threading.Event()
     results: list[Outcome | _Raised] = []
@@ -202,7 +207,7 @@ def _within(
 
     def run() -> None:
         try:
-            result: Outcome | _Raised = provider.send(action, deadline)
+            result: Outcome | _Raised = send()
         except DeadlinePassed as error:
             result = NotSent(str(error))
         except Exception as error:
@@ -213,8 +218,8 @@ def _within(
         if given_up:
             late(result)
 
-    threading.Thread(target=run, name=f"send-{action.action_id}", daemon=True).start()
-    done.wait(provider.deadline_seconds)
+    threading.Thread(target=run, name="ledger-send", daemon=True).start()
+    done.wait(max(deadline.remaining, 0.0))
     with lock:
         if not results:
             given_up.append(True)

@@ -80,7 +80,7 @@ class DeadlinePassed(Exception):
 
 @dataclass(frozen=True)
 class Deadline:
-    """A monotonic deadline, checked immediately before each write to the world.
+    """A monotonic deadline, checked immediately before the first write to the world.
 
     A process that was suspended, or a send that waited too long for a thread, finds out here and sends nothing.
     """
@@ -88,9 +88,14 @@ class Deadline:
     seconds: float
     began: float = field(default_factory=time.monotonic)
 
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left; negative behind the deadline."""
+        return self.began + self.seconds - time.monotonic()
+
     def check(self) -> None:
         """Raise DeadlinePassed when the time is over."""
-        if time.monotonic() - self.began >= self.seconds:
+        if self.remaining <= 0:
             raise DeadlinePassed(f"The send did not start within its {self.seconds:g} seconds.")
 
 

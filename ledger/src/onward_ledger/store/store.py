@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from onward_ledger.action import Action, Decision, Status
 from onward_ledger.database import Database
-from onward_ledger.errors import NotFound
+from onward_ledger.errors import InProgress, NotFound
 from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
 from onward_ledger.store import approvals, claims, fences, operators
 from onward_ledger.store.approvals import Answer
@@ -88,7 +88,8 @@ class Store:
             with self._records() as records:
                 action = records.lock(action_id)
                 if action is not None and action.status is Status.IN_FLIGHT:
-                    claims.lose_if_due(records, action, sender)
+                    with suppress(InProgress):  # its sender has come back meanwhile
+                        claims.lose_if_due(records, action, sender)
         return len(gone)
 
     def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
