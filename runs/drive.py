@@ -38,7 +38,7 @@ from runs.checkpoints import open_saver
 from runs.clock import check_clock, follow_head
 from runs.drain import Drain
 from runs.endings import Cancelled, Drained, Ending, Failed, describe, end_drive
-from runs.errors import OtherStore, OtherVersion
+from runs.errors import OtherVersion
 from runs.failures import meaning
 from runs.heartbeat import Heartbeat
 from runs.holder import Holder, host_name
@@ -113,13 +113,7 @@ def drive(run_id: str, parts: Parts) -> Outcome:
 
 
 def _look(run: Run, parts: Parts) -> Workflow:
-    here = (parts.store.kind, parts.objects_url, parts.ledger_id)
-    there = (run.store, run.objects, run.ledger)
-    if here != there:
-        raise OtherStore(
-            f"The run {run.run_id} was made with store {there[0]}, objects {there[1]} and ledger {there[2]}; this "
-            f"installation uses {here[0]}, {here[1]} and {here[2]}. Resume it with the settings it was made with."
-        )
+    registry.refuse_elsewhere(run, store=parts.store.kind, objects=parts.objects_url, ledger=parts.ledger_id)
     try:
         workflow = parts.workflow(run.workflow_version)
     except KeyError:

@@ -129,17 +129,17 @@ def look(settings: Settings) -> Health | None:
 def ensure(settings: Settings) -> Address:
     """The local ledger of these settings, started or replaced where needed. Raises ServiceUnreachable."""
     files = _Files.of(settings)
-    serves = _serves(settings)
+    served = serves(settings)
     address = _read_address(files)
-    if address is not None and _is_ours(address, serves) and _answers(address):
+    if address is not None and _is_ours(address, served) and _answers(address):
         return address
     with _locked(files):
         address = _read_address(files)
-        if address is not None and _is_ours(address, serves) and _answers(address):
+        if address is not None and _is_ours(address, served) and _answers(address):
             return address
         if address is not None:
             _end_process(address)
-        return _start(settings, files, serves, _port_for(address))
+        return _start(settings, files, served, _port_for(address))
 
 
 def stop(settings: Settings) -> bool:
@@ -167,7 +167,8 @@ def _external_token(settings: Settings) -> str:
     return settings.ledger_token.get_secret_value()
 
 
-def _serves(settings: Settings) -> list[str]:
+def serves(settings: Settings) -> list[str]:
+    """What a ledger of these settings is for: store kind, ledger id, object store. A run's row remembers the same."""
     return [settings.store, ledger_id(settings), Objects(settings.objects_url).url]
 
 

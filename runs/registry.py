@@ -24,7 +24,7 @@ from typing import Any
 from onward_ledger.database import Database, Row, Transaction
 from onward_ledger.objects import Objects
 from runs import events
-from runs.errors import AmbiguousRun, RunNotFound, StateChanged, UnknownTransition, UsageError
+from runs.errors import AmbiguousRun, OtherStore, RunNotFound, StateChanged, UnknownTransition, UsageError
 from tools.files import Files
 
 
@@ -291,6 +291,16 @@ def transition(
         now = get(database, run.run_id)
         raise StateChanged(f"The run {run.run_id} has moved to {now.status} meanwhile. Look at it and try again.")
     return get(database, run.run_id)
+
+
+def refuse_elsewhere(run: Run, *, store: str, objects: str, ledger: str) -> None:
+    """Raise OtherStore unless the run was made with this store kind, object store and ledger."""
+    here, there = (store, objects, ledger), (run.store, run.objects, run.ledger)
+    if here != there:
+        raise OtherStore(
+            f"The run {run.run_id} was made with store {there[0]}, objects {there[1]} and ledger {there[2]}; this "
+            f"installation uses {here[0]}, {here[1]} and {here[2]}. Use the settings that it was made with."
+        )
 
 
 def queue_decided(database: Database, run_id: str) -> Run:

@@ -57,6 +57,8 @@ def decide(
     if reason is not None and not reason.strip():
         raise UsageError("Give the reason in words: --reason TEXT.")
     with found(run_id, store) as (opened, run):
+        store_kind, ledger_id, objects = local_ledger.serves(opened.settings)
+        registry.refuse_elsewhere(run, store=store_kind, objects=objects, ledger=ledger_id)
         with local_ledger.connect(opened.settings) as ledger:
             _record(ledger, run, word, reason, changes)
         return _then(opened, registry.queue_decided(opened.database, run.run_id), resume, output)
