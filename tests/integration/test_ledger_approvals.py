@@ -279,7 +279,7 @@ def test_a_grant_of_another_run_decides_nothing(bed, proposed):
 
 
 def test_changed_bytes_are_not_published_although_approved(bed, proposed):
-    """FAULTS 27: what was approved is the digest; the bytes are hashed again before the commit."""
+    """What was approved is the digest; the bytes are hashed again before the commit."""
     bed.decide(proposed, "approve")
     key = proposed.params["objects"][0]["key"]
     (bed.folder / "objects" / key).write_bytes(b"# Other numbers")

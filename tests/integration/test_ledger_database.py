@@ -51,7 +51,7 @@ def test_a_commit_that_fails_is_rolled_back_and_the_next_one_works(database):
 
 
 def test_a_full_disk_is_unreachable_and_leaves_nothing_half_done(database):
-    """FAULTS 19: SQLite says the same when the file may not grow as when the disk is full."""
+    """SQLite says the same when the file may not grow as when the disk is full."""
     database._connection.execute("pragma max_page_count = 6")
     with pytest.raises(Unreachable, match="full"), database.transaction() as tx:
         for _ in range(100):

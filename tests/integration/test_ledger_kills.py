@@ -37,7 +37,7 @@ def save(process, run_id, objects, *, epoch=1):
 
 @pytest.mark.parametrize("window", ["before", "after"])
 def test_killed_around_the_send_it_is_unknown_and_then_settled_with_one_effect(process, window):
-    """FAULTS 7 and 8: killed between the IN_FLIGHT commit and the send, and between the send and the record."""
+    """Killed between the IN_FLIGHT commit and the send, and between the send and the record."""
     run_id, objects = str(uuid.uuid4()), Objects(process.objects)
     process.start(die=window)
     with pytest.raises(errors.LedgerUnreachable):
@@ -99,7 +99,7 @@ def test_killed_at_random_moments_every_action_ends_with_one_effect_and_its_reco
 
 
 def test_a_database_that_goes_away_is_told_as_such_and_comes_back(request, tmp_path):
-    """FAULTS 15: every backend of the service is terminated while it works."""
+    """Every backend of the service is terminated while it works."""
     url = shared_database(request)
     schema = f"ledger_{uuid.uuid4().hex[:12]}"
     with ledger_process(tmp_path, url, schema=schema) as process:

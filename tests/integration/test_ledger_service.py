@@ -200,7 +200,7 @@ class Dropping(httpx.HTTPTransport):
 
 
 def test_a_lost_answer_is_asked_for_again_and_nothing_happens_twice(service, objects, run_id):
-    """FAULTS 9: the service has committed, its reply is gone; the retry returns the same receipt."""
+    """The service has committed, its reply is gone; the retry returns the same receipt."""
     transport = Dropping(2)
     client = service.client(transport=transport)
     key = ActionKey(run_id, "write_draft", "draft")

@@ -241,7 +241,7 @@ def test_a_deadline_a_moment_away_is_not_over(bed):
 
 
 def test_a_claim_that_no_thread_of_its_own_instance_holds_is_an_orphan(bed):
-    """FAULTS 14: the commit of the claim came through, its answer did not; nobody is performing it."""
+    """The commit of the claim came through, its answer did not; nobody is performing it."""
     action = claim(bed)
     bed.ledger.performing.clear()
     assert bed.put(bed.intent()).status is Status.SUCCEEDED
@@ -544,7 +544,7 @@ def test_a_record_that_moved_since_it_was_read_is_not_written(bed):
 
 
 def test_a_crash_before_the_commit_leaves_nothing(bed, monkeypatch):
-    """FAULTS 6: the row is absent or PREPARED, and the same id is simply asked for again."""
+    """The row is absent or PREPARED, and the same id is simply asked for again."""
 
     def fail(*_, **__):
         raise Unreachable("the connection was cut")
