@@ -20,6 +20,8 @@ from runs.store import Store
 
 # How long a claim waits for the server to notice that a process known to be dead has gone (milliseconds, usually).
 PATIENCE_SECONDS = 3.0
+# The same for one that does not look dead yet: a signal that was just sent takes a moment on a busy machine.
+DYING_SECONDS = 0.3
 _POLL_SECONDS = 0.02
 
 Why = Literal["queued", "released", "expired", "gone", "alive", "unclear"]
@@ -67,7 +69,7 @@ def claim(
     lost a race that left nobody driving.
     """
     seen_gone: tuple[int | None, int | None] | None = None
-    deadline = time.monotonic() + patience_seconds
+    began = time.monotonic()
     while True:
         run = registry.get(database, run_id)
         _refuse_unclaimable(run)
@@ -78,8 +80,8 @@ def claim(
             time.sleep(store.second_look_seconds)
         elif why not in ("alive", "unclear"):
             return _take(store, database, run, why, holder, lease_seconds)
-        elif dead and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)  # its session is still being cleaned up
+        elif time.monotonic() - began < (patience_seconds if dead else min(DYING_SECONDS, patience_seconds)):
+            time.sleep(_POLL_SECONDS)
         else:
             raise _driven(run, why)
 

@@ -37,6 +37,8 @@ from tests.support.runs_world import build, effects_in, new_run, parts
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
+SHARES_A_DATABASE = True
+
 ALL = ["plan", "analyze", "write_draft", "test", "deliver"]
 
 
@@ -324,6 +326,16 @@ def test_what_only_a_person_can_settle_waits_for_a_person_and_goes_on_afterwards
     assert world.effects == []  # nothing ran
     assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
     world.ledger.succeed(action.action_id)
+    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
+    assert world.drive().exit_code == Exit.OK
+
+
+def test_a_resume_has_the_provider_asked_again_about_what_is_unknown(world):
+    """The object store was away when the look-up was made, and is back."""
+    leave(world, ActionStatus.UNKNOWN)
+    assert world.drive().exit_code == Exit.UNKNOWN_OUTCOME
+    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
+    world.ledger.settle = lambda a: replace(a, status=ActionStatus.PREPARED)
     assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
     assert world.drive().exit_code == Exit.OK
 

@@ -16,6 +16,8 @@ from tests.support.runs_world import new_run
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
+SHARES_A_DATABASE = True
+
 WRITERS, EACH = 6, 25
 
 

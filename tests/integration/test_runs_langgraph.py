@@ -27,6 +27,8 @@ from tests.support.runs_world import MemoryLedger, TestContext, build, effects_i
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
+SHARES_A_DATABASE = True
+
 ALL = ["plan", "analyze", "write_draft", "test", "deliver"]
 
 

@@ -65,6 +65,12 @@ def claim(store, database, run, holder, **more):
     return lease.claim(store, database, run.run_id, holder, lease_seconds=LEASE, **more)
 
 
+def close(holder, store):
+    """End a holder, and wait until the server has noticed (milliseconds)."""
+    holder.close()
+    until(lambda: not _alive(store)(holder.holder_id))
+
+
 def elsewhere(monkeypatch):
     """Make this machine look like another one than the driver's."""
     monkeypatch.setattr(lease, "host_name", lambda: "another machine")
@@ -121,7 +127,7 @@ def test_a_lease_that_is_renewed_between_look_and_lock_is_not_taken(store, datab
 def test_a_holder_that_is_gone_is_replaced_before_its_lease_is_over(store, database, run, open_holder, server_is_old):
     first = open_holder()
     claim(store, database, run, first)
-    first.close()
+    close(first, store)
     seen = registry.get(database, run.run_id)
     assert seen.driver == "gone"
     got = claim(store, database, run, open_holder())
@@ -148,7 +154,7 @@ def test_gone_needs_two_looks_on_postgres(postgres_store, objects, tmp_path, mon
         monkeypatch.setattr(lease.registry, "get", blind_once)
         with pytest.raises(DrivenElsewhere):
             claim(postgres_store, database, run, second)
-        assert looks == [True, True]
+        assert looks[:2] == [True, True]
         holder.close()
         second.close()
 
@@ -164,7 +170,7 @@ def test_a_server_that_has_just_started_proves_nothing(postgres_store, objects, 
         run = new_run(soon, objects, tmp_path)
         holder, second = early.open_holder("test"), early.open_holder("test")
         claim(early, soon, run, holder)
-        holder.close()
+        close(holder, early)
         with pytest.raises(DrivenElsewhere, match="has just started"):
             claim(early, soon, run, second)
         assert soon.now() < registry.get(soon, run.run_id).expires_at
@@ -182,7 +188,7 @@ def test_after_a_reboot_a_process_known_to_be_dead_is_gone_at_once(postgres_stor
         run = new_run(soon, objects, tmp_path)
         holder = early.open_holder("test")
         claim(early, soon, run, holder)
-        holder.close()
+        close(holder, early)
         with psycopg.connect(postgres_store.dsn) as connection:
             connection.execute("update onward.holders set process_started = process_started - 1000")
         second = early.open_holder("test")
@@ -199,7 +205,7 @@ def test_a_driver_that_outlived_a_restart_of_the_server_goes_on_itself(postgres_
         run = new_run(soon, objects, tmp_path)
         holder = early.open_holder("test")
         claim(early, soon, run, holder)
-        holder.close()
+        close(holder, early)
         assert registry.get(soon, run.run_id).server_is_young
         second = early.open_holder("test")
         assert claim(early, soon, run, second).why == "gone"
@@ -285,7 +291,7 @@ def test_claimable_shows_what_a_driver_may_take(store, database, objects, tmp_pa
         tx.one("lock_run", run_id=asleep.run_id)
         registry.move(tx, slept, "requeue", epoch=1, reason="transient", failures=1, wake_seconds=30)
     assert claimable() == {fresh.run_id: "queued"}
-    dying.close()
+    close(dying, store)
     assert claimable() == {fresh.run_id: "queued", gone.run_id: "gone"}
     assert claimable(at(store, 31))[asleep.run_id] == "queued"
     assert claimable(at(store, LEASE + 5)) == {
