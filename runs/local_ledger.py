@@ -134,9 +134,9 @@ def ensure(settings: Settings) -> Address:
     if address is not None and _is_ours(address, served) and _answers(address):
         return address
     with _locked(files):
-        address = _read_address(files)
-        if address is not None and _is_ours(address, served) and _answers(address):
-            return address
+        silent, address = address, _read_address(files)
+        if address is not None and address != silent and _is_ours(address, served) and _answers(address):
+            return address  # somebody has started it meanwhile
         if address is not None:
             _end_process(address)
         return _start(settings, files, served, _port_for(address))

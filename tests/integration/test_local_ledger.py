@@ -79,23 +79,12 @@ def test_the_life_of_a_local_ledger(settings):
     assert third.instance != second.instance
     assert not is_running(second.pid)
 
-    # Another version: drained and replaced.
-    file = settings.home / "ledger-sqlite.json"
-    file.write_text(json.dumps(written | {"version": "0.0.1", "pid": third.pid, "url": third.url} | _as(third)))
-    fourth = local_ledger.ensure(settings)
-    assert fourth.version == onward_ledger.__version__ and fourth.instance != third.instance
-    assert not is_running(third.pid)
-
     # Stopped: nothing is left but what it recorded.
     assert local_ledger.stop(settings) is True
-    assert not is_running(fourth.pid)
+    assert not is_running(third.pid)
     assert local_ledger.look(settings) is None
-    assert not file.exists()
+    assert not (settings.home / "ledger-sqlite.json").exists()
     assert local_ledger.stop(settings) is False
-
-
-def _as(address):
-    return {"instance": address.instance, "process_started": address.process_started}
 
 
 def ensuring(folder, home):
@@ -115,8 +104,10 @@ def test_several_first_commands_start_one(settings, tmp_path):
     assert {child.told() for child in children} == {local_ledger.look(settings).instance}
 
 
-def test_other_stores_are_another_ledger(settings):
-    serves = local_ledger._serves(settings)
+@pytest.fixture
+def living(settings, monkeypatch):
+    """An address whose ledger answers; nothing is started or ended, only noted."""
+    noted = []
     address = local_ledger.Address(
         url="http://127.0.0.1:1",
         pid=1,
@@ -124,15 +115,28 @@ def test_other_stores_are_another_ledger(settings):
         instance="i",
         version=onward_ledger.__version__,
         token_file="t",
-        serves=serves,
+        serves=local_ledger.serves(settings),
     )
-    assert local_ledger._is_ours(address, serves)
-    assert not local_ledger._is_ours(replace(address, version="0.0.1"), serves)
-    for update in (
-        {"objects": str(settings.home / "elsewhere")},
-        {"store": "postgres", "database_url": "postgresql://h/d"},
-    ):
-        assert not local_ledger._is_ours(address, local_ledger._serves(settings.model_copy(update=update)))
+    monkeypatch.setattr(local_ledger, "_answers", lambda address: True)
+    monkeypatch.setattr(local_ledger, "_end_process", lambda address: noted.append("ended"))
+    monkeypatch.setattr(local_ledger, "_start", lambda *_: noted.append("started"))
+    yield address, noted
+    (settings.home / "ledger-sqlite.json").unlink(missing_ok=True)
+
+
+def test_one_of_this_version_and_these_stores_is_attached_to(settings, living):
+    address, noted = living
+    (settings.home / "ledger-sqlite.json").write_text(json.dumps(vars(address)))
+    assert local_ledger.ensure(settings) == address
+    assert noted == []
+
+
+@pytest.mark.parametrize("change", [{"version": "0.0.1"}, {"serves": ["sqlite", "local", "s3://elsewhere"]}])
+def test_another_version_or_other_stores_are_drained_and_replaced(settings, living, change):
+    address, noted = living
+    (settings.home / "ledger-sqlite.json").write_text(json.dumps(vars(replace(address, **change))))
+    local_ledger.ensure(settings)
+    assert noted == ["ended", "started"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"url": "x"}', "\x00"])
