@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -14,10 +13,8 @@ from langgraph.checkpoint.base import id as ids
 from langgraph.graph.state import CompiledStateGraph
 
 import onward_ledger.errors as ledger_errors
-from graph.errors import OutcomeUnknown
-from onward_ledger.action import Status as ActionStatus
 from runs import drive as drive_module
-from runs import events, registry, wake
+from runs import events
 from runs.checkpoints import open_saver
 from runs.drain import Drain, drain_on_signals
 from runs.drive import drive
@@ -29,49 +26,15 @@ from runs.errors import (
     OtherVersion,
     RunFinished,
     RunNotFound,
-    WaitingForPerson,
 )
 from runs.failures import BACK_OFF_SECONDS
 from runs.registry import Status
-from tests.support.runs_world import build, effects_in, new_run, parts
+from tests.support.runs_drives import ALL, World, failing
+from tests.support.runs_world import build, new_run
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
 SHARES_A_DATABASE = True
-
-ALL = ["plan", "analyze", "write_draft", "test", "deliver"]
-
-
-class World:
-    """One run with everything around it."""
-
-    def __init__(self, store, database, objects, ledger, folder):
-        self.store, self.database, self.objects, self.ledger, self.folder = store, database, objects, ledger, folder
-        self.run_id = new_run(database, objects, folder, store=store.kind).run_id
-
-    def parts(self, **more):
-        return parts(self.store, self.ledger, self.objects, self.folder, effects=self.folder / "effects", **more)
-
-    def drive(self, **more):
-        return drive(self.run_id, self.parts(**more))
-
-    @property
-    def run(self):
-        return registry.get(self.database, self.run_id)
-
-    @property
-    def effects(self):
-        return effects_in(self.folder / "effects")
-
-    def events(self, *kinds):
-        return [e for e in events.read_all(self.database, self.run_id) if e.kind in kinds]
-
-    def statuses(self):
-        return [e.data["to"] for e in self.events("status")]
-
-    @property
-    def publication(self):
-        return next(a for a in self.ledger.actions.values() if a.step == "deliver")
 
 
 @pytest.fixture
@@ -79,22 +42,7 @@ def world(store, database, objects, ledger, tmp_path):
     return World(store, database, objects, ledger, tmp_path)
 
 
-def asking():
-    return build(asks_person=True)
-
-
-def failing(error, place="in write_draft", times=1):
-    left = [times]
-
-    def fail(_):
-        if left[0]:
-            left[0] -= 1
-            raise error
-
-    return {place: fail}
-
-
-# --- to the end -----------------------------------------------------------------------------------------------------
+# --- to the end -------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_goes_from_queued_to_succeeded(world):
@@ -134,7 +82,6 @@ def test_scratch_is_there_during_the_drive_and_gone_after_it(world):
     stale.mkdir(parents=True)
     other = world.folder / "tmp" / "another-run-1"
     other.mkdir()
-    original = drive_module._scratch
 
     def look(context):
         seen.extend(sorted(path.name for path in (world.folder / "tmp").iterdir()))
@@ -142,10 +89,9 @@ def test_scratch_is_there_during_the_drive_and_gone_after_it(world):
     world.drive(hooks={"in plan": look})
     assert seen == sorted([f"{world.run_id}-1-{os.getpid()}", "another-run-1"])
     assert [path.name for path in (world.folder / "tmp").iterdir()] == ["another-run-1"]
-    assert original
 
 
-# --- look before touching -------------------------------------------------------------------------------------------
+# --- look before touching ---------------------------------------------------------------------------------------------
 
 
 def untouched(world):
@@ -233,167 +179,7 @@ def test_a_head_far_ahead_is_not_driven_on(world, own_floor):
     assert world.effects == before
 
 
-# --- a person decides -----------------------------------------------------------------------------------------------
-
-
-def test_a_run_waits_for_a_person_and_releases_everything(world):
-    outcome = world.drive(graph=asking)
-    assert (outcome.status, outcome.reason, outcome.exit_code) == (Status.WAITING_HUMAN, "approval", Exit.WAITING)
-    assert (world.run.driver, world.run.holder_id) == (None, None)
-    assert world.effects == ALL[:4]
-    assert wake.waits_for(world.database, world.run_id) == [world.publication.action_id]
-    with pytest.raises(WaitingForPerson):
-        world.drive(graph=asking)
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
-
-
-def test_a_decision_wakes_it_once(world):
-    world.drive(graph=asking)
-    world.ledger.decide(world.publication.action_id, "approve")
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
-    outcome = world.drive(graph=asking)
-    assert outcome.exit_code == Exit.OK
-    assert world.effects == ALL
-    assert world.statuses() == ["running", "waiting_human", "queued", "running", "succeeded"]
-    assert [e.data["move"] for e in world.events("continued")] == ["start", "resume"]
-
-
-def test_a_decision_that_comes_while_the_driver_ends_is_not_lost(world, monkeypatch):
-    """Between our last look and our commit: whoever decided saw no waiting run, and woke nobody."""
-    original = drive_module.end_drive
-
-    def decided_just_now(*arguments):
-        world.ledger.decide(world.publication.action_id, "approve")
-        return original(*arguments)
-
-    monkeypatch.setattr(drive_module, "end_drive", decided_just_now)
-    outcome = world.drive(graph=asking)
-    assert (outcome.status, outcome.again_after_seconds) == (Status.QUEUED, 0.0)
-    assert world.run.status == "queued"
-    monkeypatch.setattr(drive_module, "end_drive", original)
-    assert world.drive(graph=asking).exit_code == Exit.OK
-    assert world.effects == ALL
-
-
-def test_a_decision_that_is_there_already_is_used_in_the_same_drive(world):
-    def decide(context):
-        world.ledger.decide(world.publication.action_id, "approve")
-
-    outcome = world.drive(graph=asking, hooks={"in deliver": decide})
-    assert outcome.exit_code == Exit.OK
-    assert world.statuses() == ["running", "succeeded"]
-
-
-def test_a_decision_that_ran_out_counts_for_nothing(world):
-    world.drive(graph=asking)
-    action_id = world.publication.action_id
-    world.ledger.decide(action_id, "approve", expires_at=datetime.now(UTC) - timedelta(seconds=1))
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
-    registry.queue_decided(world.database, world.run_id)
-    assert world.drive(graph=asking).exit_code == Exit.WAITING
-    assert world.effects == ALL[:4]
-
-
-# --- what an older epoch left ---------------------------------------------------------------------------------------
-
-
-def leave(world, status):
-    action = world.ledger.put(world.run_id, "write_draft", status)
-    world.ledger.actions[action.action_id] = replace(action, status=status)
-    return action
-
-
-def test_what_was_left_open_is_verified_before_anything_runs(world):
-    action = leave(world, ActionStatus.IN_FLIGHT)
-    world.ledger.settle = lambda a: replace(a, status=ActionStatus.SUCCEEDED, receipt={"found": True})
-    assert world.drive().exit_code == Exit.OK
-    assert world.ledger.asked[:2] == [("fence", world.run_id), ("reconcile", action.action_id)]
-    settled = world.events("settled")
-    assert [(e.data["before"], e.data["status"]) for e in settled] == [("IN_FLIGHT", "SUCCEEDED")]
-    assert settled[0].seq < world.events("step_started")[0].seq
-
-
-def test_what_only_a_person_can_settle_waits_for_a_person_and_goes_on_afterwards(world):
-    action = leave(world, ActionStatus.UNKNOWN)
-    outcome = world.drive()
-    assert (outcome.status, outcome.reason, outcome.exit_code) == (
-        Status.WAITING_HUMAN,
-        "unknown_outcome",
-        Exit.UNKNOWN_OUTCOME,
-    )
-    assert action.action_id in outcome.message
-    assert world.effects == []  # nothing ran
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
-    world.ledger.succeed(action.action_id)
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
-    assert world.drive().exit_code == Exit.OK
-
-
-def test_a_resume_has_the_provider_asked_again_about_what_is_unknown(world):
-    """The object store was away when the look-up was made, and is back."""
-    leave(world, ActionStatus.UNKNOWN)
-    assert world.drive().exit_code == Exit.UNKNOWN_OUTCOME
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "waiting_human"
-    world.ledger.settle = lambda a: replace(a, status=ActionStatus.PREPARED)
-    assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
-    assert world.drive().exit_code == Exit.OK
-
-
-def test_an_outcome_that_becomes_unknown_in_a_step_waits_for_a_person_too(world):
-    def unknown(context):
-        raise OutcomeUnknown(leave(world, ActionStatus.UNKNOWN))
-
-    outcome = world.drive(hooks={"in write_draft": unknown})
-    assert (outcome.reason, outcome.exit_code) == ("unknown_outcome", Exit.UNKNOWN_OUTCOME)
-    assert wake.waits_for(world.database, world.run_id) == [
-        next(a.action_id for a in world.ledger.actions.values() if a.status is ActionStatus.UNKNOWN)
-    ]
-
-
-def test_an_action_that_somebody_performs_right_now_is_left_to_whoever_needs_it(world):
-    leave(world, ActionStatus.IN_FLIGHT)
-
-    def busy(action):
-        raise ledger_errors.InProgress("it is being performed", retry_after_seconds=1)
-
-    world.ledger.settle = busy
-    assert world.drive().exit_code == Exit.OK
-
-
-def test_a_ledger_that_is_ahead_of_a_restored_database_is_passed(world):
-    world.ledger.fences[world.run_id] = (7, "a driver of before the restore")
-    assert world.drive().exit_code == Exit.OK
-    assert world.run.epoch == 8
-    assert world.ledger.fences[world.run_id][0] == 8
-    assert [e.data for e in world.events("epoch_raised")] == [{"from": 1, "to": 8}]
-    assert [e.epoch for e in world.events("step_started")] == [8] * 5
-
-
-def test_the_same_epoch_of_somebody_else_is_not_shared(world):
-    world.ledger.fences[world.run_id] = (1, "a driver of before the restore")
-    assert world.drive().exit_code == Exit.OK
-    assert world.run.epoch == 2
-
-
-def test_a_closed_fence_cancels_and_executes_nothing(world):
-    world.ledger.closed[world.run_id] = datetime.now(UTC)
-    outcome = world.drive()
-    assert (outcome.status, outcome.exit_code) == (Status.CANCELLED, Exit.FAILED)
-    assert world.effects == []
-    assert world.statuses() == ["running", "cancel_requested", "cancelled"]
-    assert world.run.holder_id is None
-
-
-def test_a_fence_that_closes_in_between_cancels(world):
-    def close(context):
-        world.ledger.closed[world.run_id] = datetime.now(UTC)
-
-    assert world.drive(hooks={"in test": close}).status is Status.CANCELLED
-    assert world.effects == ALL[:4]
-
-
-# --- errors ---------------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_definite_error_fails_the_run_and_says_why(world):
@@ -500,7 +286,7 @@ def test_a_provider_s_error_text_never_hides_its_kind(world):
     assert "ReadTimeout" in outcome.message
 
 
-# --- stopping -------------------------------------------------------------------------------------------------------
+# --- stopping ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_drain_that_was_asked_for_before_executes_nothing(world):

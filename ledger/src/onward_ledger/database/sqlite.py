@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from onward_ledger.database.interface import Row, SchemaTooNew, Unreachable
 from onward_ledger.database.statements import load_schema, load_statements
 
 BUSY_TIMEOUT_SECONDS = 10
+_POLL_SECONDS = 0.01
 
 # What a function registered on a connection may return.
 Scalar = str | bytes | int | float | None
@@ -176,10 +178,27 @@ def connect(path: Path, functions: Mapping[str, Callable[..., Scalar]]) -> sqlit
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_SECONDS)
     for name, function in functions.items():
         connection.create_function(name, -1, function)
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
-    connection.execute("pragma foreign_keys = on")
+    try:
+        _use_wal(connection)
+        connection.execute("pragma synchronous = full")
+        connection.execute("pragma foreign_keys = on")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """The first user of a new file changes its journal mode, and SQLite itself does not let the others wait for it."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
 
 
 def _execute_script(connection: sqlite3.Connection, script: str) -> None:
