@@ -11,9 +11,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 
 from runs import local_postgres
+
+# Machines differ in speed: how long an example takes is no property of the code. What is slow shows in --durations.
+settings.register_profile("onward", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("onward")
 
 CONFIGURED = ("DATABASE_URL", "LEDGER_DATABASE_URL", "PG_BIN")
 
