@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -312,7 +313,9 @@ def _scratch(seat: Seat) -> Generator[Path]:
         shutil.rmtree(stale, ignore_errors=True)
     mine = seat.scratch / f"{seat.run.run_id}-{seat.epoch}-{os.getpid()}"
     mine.mkdir(mode=0o700)
+    before, tempfile.tempdir = tempfile.tempdir, str(mine)  # libraries' temporary files: what a kill leaves goes too
     try:
         yield mine
     finally:
+        tempfile.tempdir = before
         shutil.rmtree(mine, ignore_errors=True)

@@ -7,6 +7,7 @@ tells the run: the driver looks once more after it has written `waiting_human`, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -50,28 +51,30 @@ def decision_of(ledger: Ledger, action_id: str, now: datetime) -> dict[str, Any]
 
 
 def is_answered(ledger: Ledger, reason: str | None, action_ids: Iterable[str], now: datetime) -> bool:
-    """Whether something that a run waits for has been decided (or, for an unknown outcome, settled)."""
+    """Whether the ledger's records hold what a run waits for: a decision, or the end of an unknown outcome.
+
+    It only reads. A driver looks here once more after it has written `waiting_human`; if that had the provider asked
+    again, a provider that can look but not perform would keep the run going round for ever.
+    """
     if reason == UNKNOWN_OUTCOME:
-        return any(_is_settled(ledger, action_id) for action_id in action_ids)
+        return any(ledger.action(action_id).status is not Status.UNKNOWN for action_id in action_ids)
     return any(decision_of(ledger, action_id, now) is not None for action_id in action_ids)
-
-
-def _is_settled(ledger: Ledger, action_id: str) -> bool:
-    """Whether an unknown outcome is known now. The provider is asked once more: it may have been away before."""
-    try:
-        return ledger.reconcile(action_id).status is not Status.UNKNOWN
-    except InProgress:
-        return False
 
 
 def wake_if_decided(database: Database, ledger: Ledger, run: Run) -> Run:
     """Queue a waiting run if the ledger holds an answer for it; the run as it stands then.
 
-    Harmless for a run that does not wait, and when several do it at once.
+    A person asks for this (`resume`), so about an unknown outcome the provider is asked once more: it may have been
+    away before. Harmless for a run that does not wait, and when several do it at once.
     """
     if run.status is not registry.Status.WAITING_HUMAN:
         return run
-    if not is_answered(ledger, run.reason, waits_for(database, run.run_id), database.now()):
+    action_ids = waits_for(database, run.run_id)
+    if run.reason == UNKNOWN_OUTCOME:
+        for action_id in action_ids:
+            with suppress(InProgress):  # somebody performs it now: its answer will settle it
+                ledger.reconcile(action_id)
+    if not is_answered(ledger, run.reason, action_ids, database.now()):
         return run
     return registry.queue_decided(database, run.run_id)
 

@@ -62,7 +62,7 @@ def _read(request: dict[str, Any], progress: Progress) -> Read:
     child = subprocess.Popen(
         [sys.executable, "-m", "tools.reader_child", str(os.getpid())],
         cwd=REPOSITORY,
-        env=environment | SET_ENVIRONMENT,
+        env=environment | SET_ENVIRONMENT | {"TMPDIR": request["folder"]},  # a copy of the input dies with the folder
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

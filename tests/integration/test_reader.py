@@ -60,6 +60,23 @@ def test_a_reader_that_is_killed_is_an_indefinite_error(tmp_path: Path) -> None:
     assert not died.value.definite
 
 
+def test_a_killed_reader_leaves_nothing_outside_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it leaves inside (a copy of the input) goes with the folder, which the next drive of the run removes."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.mkdir()
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+
+    def kill_while_reading(text: str, done: int, total: int) -> None:
+        if "reading sheet" in text:
+            for reader in readers_of(psutil.Process()):
+                reader.send_signal(signal.SIGKILL)
+
+    with pytest.raises(ReaderDied):
+        read_first(MESSY, MESSY.name, folder, kill_while_reading)
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_progress_that_raises_ends_the_reader(tmp_path: Path) -> None:
     readers: list[psutil.Process] = []
 

@@ -147,6 +147,20 @@ def test_an_outcome_that_becomes_unknown_in_a_step_waits_for_a_person_too(world)
     ]
 
 
+def test_a_provider_that_can_look_but_not_perform_does_not_keep_a_run_going(world):
+    """An object store whose folder may be read and not written: absent, put fails, absent, put fails ..."""
+
+    def unknown(context):
+        raise OutcomeUnknown(leave(world, ActionStatus.UNKNOWN))
+
+    world.ledger.settle = lambda a: replace(a, status=ActionStatus.PREPARED)
+    for epoch in (1, 2):  # each resume tries once, and ends
+        outcome = world.drive(hooks={"in write_draft": unknown})
+        assert (outcome.reason, outcome.exit_code) == ("unknown_outcome", Exit.UNKNOWN_OUTCOME)
+        assert (world.run.status, world.run.epoch) == ("waiting_human", epoch)
+        assert wake.wake_if_decided(world.database, world.ledger, world.run).status == "queued"
+
+
 def test_an_action_that_somebody_performs_right_now_is_left_to_whoever_needs_it(world):
     leave(world, ActionStatus.IN_FLIGHT)
 
