@@ -23,7 +23,8 @@ class ActionFailed(GraphError):
     """A provider definitely refused an action. `action` is its record."""
 
     def __init__(self, action: Action) -> None:
-        super().__init__(f"The action {action.kind} on {action.resource} failed: {action.reason or 'no reason given'}.")
+        why = (action.reason or "no reason was given").rstrip(".")
+        super().__init__(f"The action {action.kind} on {action.resource} failed: {why}.")
         self.action = action
 
 
@@ -31,8 +32,9 @@ class OutcomeUnknown(GraphError):
     """Only a person can say whether an action's effect happened. `action` is its record."""
 
     def __init__(self, action: Action) -> None:
+        why = (action.reason or "no answer came").rstrip(".")
         super().__init__(
-            f"Nobody can tell whether {action.kind} on {action.resource} happened: {action.reason or 'no answer'}. "
+            f"Nobody can tell whether {action.kind} on {action.resource} happened: {why}. "
             "`onward resume` asks the provider again. Where it cannot tell, look it up yourself and say so: "
             f"onward ledger resolve {action.action_id} --reason TEXT, with --receipt JSON or --failed."
         )
