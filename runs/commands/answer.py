@@ -95,8 +95,12 @@ def _titled(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def _proof(action: dict[str, Any]) -> str | None:
-    """Whether there is a receipt, in one word."""
-    return "yes" if action["receipt"] is not None else None
+    """The beginning of the digest that the receipt vouches for; `onward ledger show` has all of it."""
+    receipt = action["receipt"]
+    if receipt is None:
+        return None
+    digest = receipt.get("digest")
+    return digest[:12] if isinstance(digest, str) else "yes"
 
 
 def _facts(view: dict[str, Any]) -> list[tuple[str, object]]:
