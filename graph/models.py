@@ -93,13 +93,30 @@ def _from_module(module: str, name: str) -> BaseChatModel | None:
     """The object of the user's module; None when there is no such module or no such name in it."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or not _exists(module):
         return None
-    found = getattr(importlib.import_module(module), name, None)
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (Exception, SystemExit) as error:  # the user's own code, which may raise anything
+        raise ModelNotFound(f"The module {module} of the model {module}:{name} raised {_told(error)}.") from error
     if found is None:
         return None
-    model = found() if callable(found) and not isinstance(found, BaseChatModel) else found
+    model = _called(found, f"{module}:{name}")
     if not isinstance(model, BaseChatModel):
         raise ModelNotFound(f"{module}:{name} is a {type(model).__name__}, not a LangChain chat model.")
     return model
+
+
+def _called(found: Any, spec: str) -> Any:
+    """A model as it is; of anything else that can be called, what it makes."""
+    if isinstance(found, BaseChatModel) or not callable(found):
+        return found
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        raise ModelNotFound(f"{spec} was called to make a chat model and raised {_told(error)}.") from error
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {_first_line(error)}".rstrip(".")
 
 
 def _exists(module: str) -> bool:

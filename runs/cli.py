@@ -226,29 +226,35 @@ def doctor(store: Store = None, output: Output = "table") -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: every error becomes one code and one sentence."""
-    from runs.commands.output import leave_quietly, prepare_streams
+    from runs.commands.output import finish, prepare_streams
 
     prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments in ([], ["ledger"]):
         arguments = [*arguments, "--help"]
     try:
-        return int(app(args=arguments, prog_name="onward", standalone_mode=False) or 0)
-    except BrokenPipeError:
-        leave_quietly()
-        from runs.commands.failures import BROKEN_PIPE
-
-        return BROKEN_PIPE
-    except KeyboardInterrupt:
-        return _fail(KeyboardInterrupt())
-    except Exception as error:
+        code = _invoke(arguments)
+        finish()
+    except (Exception, KeyboardInterrupt) as error:
         return _fail(error)
+    return code
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Call the command that the arguments name. Typer's own `main` would end the process with 1 on a closed pipe."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("onward", list(arguments)) as context:
+            return int(command.invoke(context) or 0)
+    except typer.Exit as done:  # after --help
+        return done.exit_code
 
 
 def _fail(error: BaseException) -> int:
     from runs.commands.failures import debug, explain
-    from runs.commands.output import say
+    from runs.commands.output import leave_quietly, say
 
+    leave_quietly()
     code, sentence = explain(error)
     debug(error)
     if sentence:

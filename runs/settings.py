@@ -9,9 +9,9 @@ import getpass
 import os
 import stat
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from runs.errors import UsageError
@@ -60,6 +60,18 @@ class Settings(BaseSettings):
     def _empty_is_unset(cls, value: object) -> object:
         return None if value == "" else value
 
+    @model_validator(mode="after")
+    def _databases_are_of_postgres(self) -> Self:
+        """Raises UsageError. With SQLite the addresses are not used: they may be those of another program."""
+        if self.store == "postgres":
+            for name, value in (
+                ("DATABASE_URL", self.database_url),
+                ("LEDGER_DATABASE_URL", self.ledger_database_url),
+            ):
+                if value is not None:
+                    _check_address(name, value)
+        return self
+
     @property
     def objects_url(self) -> str:
         """Where files live: a URL that obstore understands; a folder in `home` unless told otherwise."""
@@ -86,21 +98,53 @@ class Settings(BaseSettings):
         return self.home / "locks"
 
 
+def _check_address(name: str, value: str) -> None:
+    """Refuse what is no connection string. It may hold a password, so neither it nor libpq's words on it are shown."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(value)
+    except psycopg.Error:
+        raise UsageError(
+            f"{name} is no address of a Postgres database. Write it as postgresql://USER@HOST/DATABASE, or unset it."
+        ) from None
+
+
+def check_home(settings: Settings) -> None:
+    """Refuse a data folder that is something else, or that cannot be looked at. One that is not there yet is fine.
+
+    Raises UsageError.
+    """
+    home = settings.home
+    try:
+        status = home.stat()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(home, error) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise UsageError(f"The data folder {home} is not a folder. Set ONWARD_HOME to a folder of your own.")
+
+
+def _unusable(home: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"The data folder {home} cannot be used: {error.strerror}. Set ONWARD_HOME to a folder of your own."
+    )
+
+
 def prepare_home(settings: Settings) -> None:
     """Make the data folder, readable by its owner only, and refuse one that others can enter.
 
     Raises UsageError when the folder cannot be made or belongs to somebody else.
     """
+    check_home(settings)
     home = settings.home
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = home.stat()
     except OSError as error:
-        raise UsageError(
-            f"The data folder {home} cannot be used: {error.strerror}. Set ONWARD_HOME to a folder of your own."
-        ) from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise UsageError(f"The data folder {home} is not a folder. Set ONWARD_HOME to a folder of your own.")
+        raise _unusable(home, error) from error
     if status.st_uid != os.geteuid():
         raise UsageError(f"The data folder {home} belongs to another account. Set ONWARD_HOME to a folder of your own.")
     if stat.S_IMODE(status.st_mode) & 0o077:

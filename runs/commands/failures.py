@@ -19,6 +19,8 @@ def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and the plain sentence for an error of any layer."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "Interrupted; nothing is lost. `onward list` shows whether there is a run to resume."
+    if isinstance(error, BrokenPipeError):
+        return BROKEN_PIPE, ""  # whoever closed the pipe wants to read nothing more
     if isinstance(error, RunError):
         return error.exit_code, error.message
     for read in (_of_typer, _of_ledger, _of_database, _of_tools, _of_graph, _of_settings):

@@ -12,9 +12,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from runs.errors import RunError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +28,10 @@ Format = Literal["table", "json"]
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 WIDTH = 10_000
+
+
+class OutputLost(RunError):
+    """Stdout takes no more data: a full disk, say. A reader that went away is a BrokenPipeError instead."""
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -50,13 +56,30 @@ def to_json(value: object) -> str:
 
 
 def prepare_streams() -> None:
-    """A terminal or a locale that cannot show a character gets an escape for it, never a traceback."""
+    """A terminal or a locale that cannot show a character gets an escape for it, never a traceback.
+
+    A stream that was closed before the start (`>&-`) leads nowhere instead.
+    """
     # Libraries log what we say in our own words; without a handler Python would print it.
     logging.getLogger().addHandler(logging.NullHandler())
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, _nowhere("r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _nowhere(mode: Literal["r", "w"]) -> TextIO:
+    """A stream to the null device.
+
+    The system gives it the lowest free number, which is the closed stream's own: so no database file gets that number,
+    and no child process writes into one.
+    """
+    number = os.open(os.devnull, os.O_RDWR)
+    os.set_inheritable(number, number <= 2)
+    return open(number, mode, encoding="utf-8", closefd=False)
 
 
 def console(stream: TextIO, *, colors: bool) -> Console:
@@ -72,9 +95,26 @@ def console(stream: TextIO, *, colors: bool) -> Console:
 
 
 def write(text: str) -> None:
-    """One piece of data on stdout. BrokenPipeError when nobody reads it any more."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """One piece of data on stdout. BrokenPipeError when nobody reads it any more, OutputLost when it is not taken."""
+    with _told_as_lost():
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+
+def finish() -> None:
+    """Hand over what is still in the buffer, while an error can be told. Raises as `write` does."""
+    with _told_as_lost():
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _told_as_lost() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputLost(f"The output cannot be written to stdout: {error.strerror or error}.") from error
 
 
 def say(text: str) -> None:
@@ -116,6 +156,9 @@ def write_json(value: Mapping[str, Any]) -> None:
 
 
 def leave_quietly() -> None:
-    """After a BrokenPipeError: give Python's own flush at exit a place to write to."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Where stdout takes nothing any more: give Python's own flush at exit a place to write to."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

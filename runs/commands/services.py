@@ -11,7 +11,7 @@ from runs import registry
 from runs.commands.output import visible
 from runs.errors import AmbiguousRun, RunNotFound
 from runs.registry import Run
-from runs.settings import Settings, StoreKind, prepare_home
+from runs.settings import Settings, StoreKind, check_home, prepare_home
 from runs.store import Store, open_store
 
 if TYPE_CHECKING:
@@ -44,8 +44,12 @@ def opened(settings: Settings) -> Generator[Opened]:
 
 
 def places(store: StoreKind | None) -> list[Settings]:
-    """Where runs can be: the store that was named, or every one that exists. Looks, and starts nothing."""
+    """Where runs can be: the store that was named, or every one that exists. Looks, and starts nothing.
+
+    Raises UsageError when the data folder is none.
+    """
     settings = settings_for(store)
+    check_home(settings)
     if "store" in settings.model_fields_set:
         return [settings] if _exists(settings) else []
     kinds: tuple[StoreKind, ...] = ("postgres", "sqlite")
