@@ -18,6 +18,7 @@ from tools.default_questions import chart_for, default_questions, time_part
 from tools.errors import QuestionError
 from tools.question_types import Aggregate, By, Direction, GroupKey, TypedQuestion
 from tools.questions import validate
+from tools.sheet import quoted
 
 __all__ = ["NotAnswerable", "default_questions", "map_ask"]
 
@@ -130,7 +131,8 @@ class _Reading:
         names = take_columns(self.text, self.columns)
         self.mentions = names.found
         if names.ambiguous:
-            raise _NotClear("a name in it could be more than one column", names.ambiguous)
+            listed = " and ".join(dict.fromkeys(quoted(column["name"]) for column in names.ambiguous))
+            raise _NotClear(f"{quoted(names.unclear)} could be more than one column: {listed}", names.ambiguous)
         ask_filters.take_values(self.text, self.columns, self.conditions)
         if self.conditions.ambiguous:
             raise self._fail("a value in it stands in more than one column")

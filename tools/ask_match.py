@@ -14,13 +14,19 @@ from typing import Any
 from tools import ask_words
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_DOUBLE = re.compile(r"(.*\S)\s*\([0-9]+\)")  # what `tools.sheet.unique_names` makes of a name that was taken
+
+
+def plain(text: str) -> str:
+    """The text with one form for each character, case and underscores aside."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
 
 
 class Text:
     """The question in lower case with a mask of what was taken already."""
 
     def __init__(self, ask: str) -> None:
-        self.text = unicodedata.normalize("NFKC", ask).casefold().replace("_", " ")
+        self.text = plain(ask)
         self._free = [True] * len(self.text)
 
     def take(self, pattern: str) -> re.Match[str] | None:
@@ -72,6 +78,7 @@ class Mentions:
 
     found: list[Mention] = field(default_factory=list[Mention])
     ambiguous: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    unclear: str = ""  # the first name in the text that could be more than one column
 
 
 def take_columns(text: Text, columns: list[dict[str, Any]]) -> Mentions:
@@ -83,6 +90,7 @@ def take_columns(text: Text, columns: list[dict[str, Any]]) -> Mentions:
                 meant = readings[phrase]
                 if len(meant) > 1:
                     mentions.ambiguous.extend(meant)
+                    mentions.unclear = mentions.unclear or phrase
                 else:
                     mentions.found.append(Mention(column=meant[0], start=found.start(), end=found.end()))
     mentions.found.sort(key=lambda mention: mention.start)
@@ -116,7 +124,17 @@ def is_among(name: str, words: str) -> bool:
 
 
 def _full_names(columns: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return _collect((variant, column) for column in columns for variant in variants(name_words(column["name"])))
+    """Names as they are spelled and as they are said; "revenue" also stands for "revenue (2)", its double."""
+    names = {name_words(column["name"]) for column in columns}
+    pairs = []
+    for column in columns:
+        spelled, said = " ".join(plain(column["name"]).split()), name_words(column["name"])
+        said_so = [spelled, spelled.replace(" (", "("), *variants(said)]  # in Chinese no space stands before "（2）"
+        pairs += [(variant, column) for variant in said_so]
+        double = _DOUBLE.fullmatch(spelled)
+        if double and name_words(double[1]) in names:
+            pairs += [(variant, column) for variant in variants(name_words(double[1]))]
+    return _collect(pairs)
 
 
 def _last_words(columns: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -125,7 +143,7 @@ def _last_words(columns: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]
     for column in columns:
         said = name_words(column["name"])
         first, _space, last = said.rpartition(" ")
-        if first and said.isascii():
+        if first and said.isascii() and not last.isdigit():  # the 2 of "revenue (2)" says nothing
             pairs += [(variant, column) for variant in variants(first if last == "name" else last)]
     return _collect(pairs)
 

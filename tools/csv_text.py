@@ -1,7 +1,8 @@
 """From the bytes of a .csv to characters, and the character that separates its cells.
 
-Encoding: a byte order mark, else UTF-8 if the bytes are valid UTF-8, else UTF-16 by its zero bytes, else what
-charset-normalizer finds likely among the encodings that spreadsheets still write. Delimiter: a first line "sep=;"
+Encoding: a byte order mark, else UTF-16 where zero bytes alternate with ASCII, else UTF-8 if the bytes are valid
+UTF-8, else what charset-normalizer finds likely among the encodings that spreadsheets still write. A file with other
+zero bytes is refused, since they are no characters and hide what the file holds. Delimiter: a first line "sep=;"
 (which Excel writes), else the one of , ; tab | that cuts the first records into the same number of cells most often.
 """
 
@@ -37,6 +38,8 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_ON_ONE_SIDE: Final = 0.95  # of the zero bytes of UTF-16
+_OF_ASCII: Final = 0.4  # of the bytes below 0x80 are zero in UTF-16, half of them if it is all Latin
 _CONTROL: Final = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _SEPARATOR_LINE: Final = re.compile(r"\ufeff?sep=(.)\r?\n", re.IGNORECASE)
 
@@ -72,10 +75,14 @@ def _decoded(content: bytes, encoding: str) -> str | None:
 
 
 def _by_zero_bytes(content: bytes) -> list[str]:
-    """UTF-16 without a mark: Latin letters, digits and delimiters have a zero byte on one side."""
+    """UTF-16 without a mark: Latin letters, digits and delimiters have a zero byte, always on the same side.
+
+    Stray zero bytes in other text would turn into letters nobody wrote, so nothing less will do.
+    """
     sample = content[:_SNIFFED_BYTES]
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
-    if even + odd <= len(sample) // 20:
+    ascii_range = len(sample) - sum(map(len, _HIGH.findall(sample)))
+    if max(even, odd) < _ON_ONE_SIDE * (even + odd) or even + odd < max(1, _OF_ASCII * ascii_range):
         return []
     return ["utf-16-le"] if odd > even else ["utf-16-be"]
 
@@ -105,8 +112,15 @@ def _by_pairs(runs: list[bytes]) -> list[str]:
 
 def _check_is_text(text: str) -> None:
     sample = text[:_SNIFFED_BYTES]
-    if len(_CONTROL.findall(sample)) + sample.count("\0") > len(sample) // 100:
+    if len(_CONTROL.findall(sample)) > len(sample) // 100:
         raise InputError("The file is not text, whatever its name says. Give an .xlsx workbook or a .csv file.")
+    place = text.find("\0")
+    if place >= 0:
+        line = 1 + len(re.findall(r"\r\n|\r|\n", text[:place]))
+        raise InputError(
+            f"The file is not text, whatever its name says: there is a zero byte in line {line:,}. "
+            "Save it again as .csv in UTF-8, or give an .xlsx workbook."
+        )
 
 
 def _regularity(sample: str, delimiter: str) -> tuple[float, int]:

@@ -65,11 +65,11 @@ def kind_of(content: bytes, name: str) -> Kind:
 
 
 def check_size(where: str, rows: int, columns: int) -> None:
-    """Refuse a table beyond the declared limits, by the rectangle that it spans."""
+    """Refuse a table beyond the declared limits, by the rectangle that it spans, as far as it was looked through."""
     for count, limit, what in ((rows, MAX_ROWS, "rows"), (columns, MAX_COLUMNS, "columns")):
         if count > limit:
             raise InputError(
-                f"{where} reaches over {count:,} {what}, and at most {limit:,} can be read. "
+                f"{where} spans at least {count:,} {what}, and at most {limit:,} can be read. "
                 "Delete stray cells far from the table, or split the file."
             )
     check_cells(where, rows * columns)

@@ -144,7 +144,7 @@ def _plain(cell: str, style: str | None) -> str:
     if style is None or style == POINT:
         return cell
     decimal = style[-2]
-    kept = [character for character in cell.strip() if character.isdigit() or character in f"-{decimal}"]
+    kept = [character for character in cell.strip() if character.isdigit() or character in f"-+eE{decimal}"]
     return "".join(kept).replace(decimal, ".")
 
 

@@ -5,8 +5,9 @@ style; one value that cannot ("n/a" among numbers) keeps the column as text and 
 would give different values (1,234 or 03/04/2025), the other columns of the file decide; if they do not, the column
 stays text and a note says so.
 
-Kept as text on purpose: leading zeros ("00123"), a leading plus ("+49 30 …"), integers of 19 digits and more, and
-"1E5", which is a part number more often than a number.
+Kept as text on purpose: leading zeros ("00123"), a leading plus ("+49 30 …"), integers of 19 digits and more,
+"1E5", which is a part number more often than a number, and "5%", which may mean 5 or 0.05. Of the last two a note
+tells. "1.5E+06" and "1E+05", as Excel exports them, are numbers, but not from 1E+300 on, where doubles end.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from typing import Final
 import polars as pl
 
 from tools.sheet import ColumnType, Note, quoted
+
+_PERCENTAGE: Final = r"^\s*[+-]?[0-9][0-9.,'’ ]*\s*[%％]\s*$"
+_BARE_EXPONENT: Final = r"^\s*-?[0-9]+[eE][0-9]{1,3}\s*$"
 
 _TIME: Final = r"(?:[ T](?P<H>[0-9]{1,2}):(?P<M>[0-9]{2})(?::(?P<S>[0-9]{2})(?:[.,](?P<f>[0-9]{1,6})[0-9]*)?)?Z?)?"
 _YEAR: Final = r"(?P<y>[12][0-9]{3})"
@@ -59,8 +63,8 @@ class NumberStyle:
         if self.thousands:
             digits = rf"(?:{digits}|[1-9][0-9]{{0,2}}(?:{self.thousands}[0-9]{{3}}){{1,5}})"
         mark = re.escape(self.decimal)
-        exponent = r"|[0-9]+\.[0-9]+[eE][+-]?[0-9]{1,3}|[0-9]+[eE][+-][0-9]{1,3}" if self == PLAIN else ""
-        return rf"-?(?:{digits}(?:{mark}[0-9]*)?|{mark}[0-9]+{exponent})"
+        exponent = rf"[0-9]{{1,8}}(?:{mark}[0-9]+[eE][+-]?|[eE][+-])[0-2]?[0-9]{{1,2}}"
+        return rf"-?(?:{digits}(?:{mark}[0-9]*)?|{mark}[0-9]+|{exponent})"
 
 
 PLAIN: Final = NumberStyle(thousands="", decimal=".")
@@ -171,12 +175,23 @@ def as_text(name: str, values: pl.Series) -> Typed:
     counts = {"number": int(numbers.sum()), "date": int(dates.sum()), "other value": len(others)}
     codes = counts["date"] == 0 and bool(others.str.contains(r"^\s*[0-9]+\s*$").all())  # 01234 beside 90210
     if codes or sum(count > 0 for count in counts.values()) < 2:
-        return Typed(type="text", values=values)
+        return Typed(type="text", values=values, notes=_kept_as_text(name, present))
     found = [f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts.items() if count]
     example = f", such as {quoted(others[0])}" if len(others) else ""
     text = f"{quoted(name)} mixes {' and '.join(found)}{example}; it is kept as text and not calculated with."
     note = Note(kind="mixed column", text=text, column=name, count=len(others) or len(present))
     return Typed(type="mixed", values=values, notes=(note,))
+
+
+def _kept_as_text(name: str, present: pl.Series) -> tuple[Note, ...]:
+    """A note when all values look like figures that are not read as such."""
+    doubts = {_PERCENTAGE: "percentages are not read as numbers", _BARE_EXPONENT: "they may be numbers or part numbers"}
+    for pattern, doubt in doubts.items():
+        if len(present) and bool(present.str.contains(pattern).all()):
+            example = quoted(present[0])
+            text = f"{quoted(name)} is kept as text and not calculated with: values such as {example}; {doubt}."
+            return (Note(kind="kept as text", text=text, column=name, count=len(present)),)
+    return ()
 
 
 def parse_numbers(values: pl.Series, style: str) -> pl.Series:

@@ -257,3 +257,22 @@ def test_default_questions_without_measure_category_or_rows(text, expected):
 def test_the_range_of_dates_decides_how_time_is_cut(last, part):
     asked = default_questions(of_csv(f"d,amount\n2025-01-01,1\n{last},2\n"))
     assert asked[0]["group"] == [{"column": "d", "by": part}]
+
+
+TWICE = of_csv("region,revenue,revenue\nN,1.5,2.5\nS,2.5,4.5\n")
+
+
+@pytest.mark.parametrize("said", ["revenue (2)", "Revenue（2）", "revenue 2"])
+def test_a_double_is_asked_for_by_its_whole_name(said):
+    assert short(f"average of {said}", TWICE) == ("mean", "revenue (2)", [], [])
+    ranked = ("sum", "revenue (2)", [("region", "value")], [], "desc", 2)
+    assert short(f"top 2 regions by total {said}", TWICE) == ranked
+
+
+def test_a_name_that_two_columns_share_is_handed_back_with_both():
+    mapped = map_ask("average of revenue", TWICE)
+    assert isinstance(mapped, NotAnswerable)
+    assert mapped.columns_looked_at == ("revenue", "revenue (2)")
+    assert mapped.detail == '"revenue" could be more than one column: "revenue" and "revenue (2)"'
+    alone = of_csv("region,revenue,revenue (note)\nN,1.5,x\nS,2.5,y\n")
+    assert short("average of revenue", alone) == ("mean", "revenue", [], [])

@@ -222,3 +222,43 @@ def test_whatever_is_in_it_both_reads_agree(rows, delimiter, line_end):
         read(line_end.join(delimiter.join(row) for row in rows))
     except InputError as error:
         assert "damaged at line" in error.message or "empty" in error.message
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b"a,b\n1,\0\n2,3\n", 2), (b"xy\0\n" * 3, 1), (b"a,\0\nb,\0\n", 1), (b"a,b\n" * 500 + b"1,\0\n", 501)],
+)
+def test_stray_zero_bytes_are_no_utf_16(content, line):
+    with pytest.raises(InputError, match=f"a zero byte in line {line}[.]"):
+        read_workbook(content, "data.csv")
+    assert read(content.replace(b"\0", b"0")).source.encoding == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers", "form"),
+    [
+        (["1.5E+06", "-2.5e-01", "3"], [1_500_000.0, -0.25, 3.0], "1234.5"),
+        (["1E+05", "2E-02"], [100_000.0, 0.02], "1234.5"),
+        (["1,5E+06", "2,25"], [1_500_000.0, 2.25], "1.234,5"),
+    ],
+)
+def test_scientific_notation_of_excel(cells, numbers, form):
+    sheet = column(*cells)
+    assert (types(sheet)[0], sheet.columns[0].format, sheet.table["x"].to_list()) == ("number", form, numbers)
+    assert sheet.notes == ()
+
+
+@pytest.mark.parametrize("cells", [["5%", "10%"], ["7,5 %", "-1 %"], ["1e5", "2E7"]])
+def test_figures_kept_as_text_are_told(cells):
+    sheet = column(*cells)
+    assert types(sheet)[0] == "text"
+    assert [(note.kind, note.column) for note in sheet.notes] == [("kept as text", "x")]
+    assert f'values such as "{cells[0]}"' in sheet.notes[0].text
+    assert column("5% off", "north").notes == ()
+
+
+@pytest.mark.parametrize("cell", ["1.5E+400", "123456789E+305", "1.0E+300"])
+def test_numbers_beyond_doubles_stay_text(cell):
+    sheet = column(cell, "2.5")
+    assert types(sheet)[0] == "mixed"
+    assert column("1.5E+299", "2.5").table["x"].to_list() == [1.5e299, 2.5]

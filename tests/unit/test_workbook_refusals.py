@@ -186,3 +186,8 @@ def test_a_workbook_named_as_text_is_read_by_its_content():
 
 def test_the_same_checks_pass_a_good_file():
     assert read_workbook(BOOK, "book.xlsx").sheets[0].table.rows() == [(1, "x")]
+
+
+def test_a_width_is_told_as_a_lower_bound():
+    """The rest of the table is not looked through once a limit is passed."""
+    assert "spans at least 20,000 columns, and at most 1,000" in refusal(b"," * 19_999 + b"x\n", "data.csv")
