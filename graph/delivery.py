@@ -12,7 +12,6 @@ from onward_ledger.action import Action
 from tools.report import report_digest
 
 MEDIA_TYPES = {".md": "text/markdown", ".html": "text/html", ".json": "application/json"}
-EDITABLE = ("title", "note", "resource")  # what an approval may change; another text is a revision
 
 
 def draft_objects(context: Context, files: dict[str, bytes]) -> dict[str, Any]:

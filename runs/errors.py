@@ -1,7 +1,6 @@
 """What can go wrong with a run, as one tree, and the exit code that each error ends a command with.
 
     RunError                     1   the root: catch this to catch them all
-    ├── RunFailed                1   definite    the run has ended and did not succeed
     ├── UsageError               2   definite    the request itself makes no sense
     │   └── AmbiguousRun         2   definite    a shortened run id fits several runs
     ├── RunNotFound              3   definite    no run has this id
@@ -16,8 +15,7 @@
     ├── HandedBack               6   indefinite  stopped at a safe place; `onward resume` goes on
     ├── LimitReached             7   definite    the run's deadline or budget is used up
     ├── UnknownOutcome           8   definite    nobody but a person can say whether an effect happened
-    ├── ServiceUnreachable       9   indefinite  a database or the ledger does not answer
-    └── Disproved               10   definite    an experiment contradicts a claim
+    └── ServiceUnreachable       9   indefinite  a database or the ledger does not answer
 
 Definite: the same command fails again until something else changes. Indefinite: it may succeed when it is tried
 again. The message is a plain sentence or two for the user: what is wrong, and what to do about it.
@@ -58,10 +56,6 @@ class RunError(Exception):
     def message(self) -> str:
         """The sentence for the user."""
         return str(self.args[0]) if self.args else ""
-
-
-class RunFailed(RunError):
-    """The run has ended and did not succeed."""
 
 
 class UsageError(RunError):
@@ -156,12 +150,6 @@ class ServiceUnreachable(RunError):
 
     exit_code = Exit.UNREACHABLE
     definite = False
-
-
-class Disproved(RunError):
-    """An experiment contradicts a claim."""
-
-    exit_code = Exit.DISPROVED
 
 
 class UnknownTransition(Exception):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from onward_ledger.providers.publish import ReportPublish
 from runs import local_ledger
 from runs.commands import decide
 from runs.errors import OtherStore
@@ -29,3 +30,7 @@ def test_a_run_of_other_stores_is_refused_before_anything_is_recorded(monkeypatc
     monkeypatch.setattr(decide, "found", found)
     with pytest.raises(OtherStore, match="Use the settings that it was made with"):
         decide.decide(run.run_id, "approve", resume=True, store=None, output="table")
+
+
+def test_what_can_be_edited_is_what_the_ledger_lets_be_edited():
+    assert set(decide.EDITABLE) == ReportPublish.editable
