@@ -125,6 +125,10 @@ def test_a_disk_that_takes_no_more_is_told_and_leaves_nothing(onward_home):
 import resource, sys
 from pathlib import Path
 from runs.local_postgres import LocalPostgresError, ensure
+from runs.postgres_binaries import runnable_binaries
+from runs.postgres_place import find_place
+place = find_place(Path(sys.argv[1]))
+runnable_binaries(place.account, place.copies)  # copied before the disk is full, where root's environment is closed
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 try:
     ensure(Path(sys.argv[1]))
