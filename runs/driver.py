@@ -11,7 +11,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -29,10 +31,20 @@ ROOT = Path(__file__).resolve().parent.parent
 def spawn_driver(run_id: str, settings: Settings, *, stderr: int | IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     """Start a driver for a run. Its stdout is a pipe with one line of JSON at the end. It dies with this process.
 
-    Call it from a thread that lives as long as the process (the main thread): Linux tells a child of its parent's death
-    when the thread that started it ends. The driver has a session of its own, so that Ctrl-C in the terminal reaches
-    the command only, which passes it on: SIGTERM once drains, SIGTERM twice ends the driver at once.
+    The driver has a session of its own, so that Ctrl-C in the terminal reaches the command only, which passes it on:
+    SIGTERM once drains, SIGTERM twice ends the driver at once.
     """
+    if threading.current_thread() is threading.main_thread():
+        return _spawn(run_id, settings, stderr)
+    return _starter.submit(_spawn, run_id, settings, stderr).result()
+
+
+# Linux tells a child of its parent's death when the thread that started it ends. This one lives as long as the process,
+# which threads that serve requests, or cells of a notebook, do not.
+_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="driver-starter")
+
+
+def _spawn(run_id: str, settings: Settings, stderr: int | IO[bytes] | None) -> subprocess.Popen[bytes]:
     reading, writing = os.pipe()
     try:
         process = subprocess.Popen(

@@ -172,7 +172,8 @@ def serves(settings: Settings) -> list[str]:
     return [settings.store, ledger_id(settings), Objects(settings.objects_url).url]
 
 
-def _store_url(settings: Settings) -> str:
+def store_url(settings: Settings) -> str:
+    """Where the local ledger keeps its records; the local Postgres is started where it is needed."""
     if settings.store == "sqlite":
         return f"sqlite:///{settings.ledger_sqlite_path}"
     url = settings.ledger_database_url or settings.database_url
@@ -279,7 +280,7 @@ def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> A
     ready = files.address.with_suffix(".ready")
     ready.unlink(missing_ok=True)
     # The store's URL may hold a password, which has no business in a list of processes.
-    environment = {**os.environ, "ONWARD_LEDGER_STORE": _store_url(settings)}
+    environment = {**os.environ, "ONWARD_LEDGER_STORE": store_url(settings)}
     with files.log.open("ab") as log:
         log_start = log.tell()
         process = subprocess.Popen(

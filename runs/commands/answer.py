@@ -75,23 +75,24 @@ def write_run(view: dict[str, Any], output: Format) -> None:
     if output == "json":
         write_json(view)
         return
-    write_facts(_facts(view))
-    if view["steps"]:
-        rows = [(s["step"], s["status"], s["attempts"], ", ".join(map(str, s["epochs"]))) for s in view["steps"]]
-        _titled("Steps", ("step", "status", "attempts", "epochs"), rows)
-    if view["actions"]:
-        rows = [(a["kind"], a["status"], _proof(a), a["action_id"], a["resource"]) for a in view["actions"]]
-        _titled("Actions", ("kind", "status", "receipt", "action", "resource"), rows)
-    if view["unanswered"]:
-        _titled("Not answered", ("question", "why"), [(u["ask"], u["reason"]) for u in view["unanswered"]])
-    if view["failures"]:
-        rows = [(f["at"], f["step"], f["message"]) for f in view["failures"]]
-        _titled("Failures", ("at", "step", "what"), rows)
+    write_facts(facts(view))
+    for title, columns, rows in tables(view):
+        write(f"\n{title}")
+        write_table(columns, rows)
 
 
-def _titled(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    write(f"\n{title}")
-    write_table(columns, rows)
+def tables(view: dict[str, Any]) -> list[tuple[str, Sequence[str], Sequence[Sequence[object]]]]:
+    """What there is more than one of: (title, names of the columns, rows), empty ones left out."""
+    steps = [(s["step"], s["status"], s["attempts"], ", ".join(map(str, s["epochs"]))) for s in view["steps"]]
+    actions = [(a["kind"], a["status"], _proof(a), a["action_id"], a["resource"]) for a in view["actions"] or ()]
+    failures = [(f["at"], f["step"], f["message"]) for f in view["failures"]]
+    found = [
+        ("Steps", ("step", "status", "attempts", "epochs"), steps),
+        ("Actions", ("kind", "status", "receipt", "action", "resource"), actions),
+        ("Not answered", ("question", "why"), [(u["ask"], u["reason"]) for u in view["unanswered"]]),
+        ("Failures", ("at", "step", "what"), failures),
+    ]
+    return [(title, columns, rows) for title, columns, rows in found if rows]
 
 
 def _proof(action: dict[str, Any]) -> str | None:
@@ -103,7 +104,8 @@ def _proof(action: dict[str, Any]) -> str | None:
     return digest[:12] if isinstance(digest, str) else "yes"
 
 
-def _facts(view: dict[str, Any]) -> list[tuple[str, object]]:
+def facts(view: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a person wants to know of a run: names and values, None where there is nothing to say."""
     report = view["report"] or {}
     approval = view["approval"] or {}
     driver = view["driver"]

@@ -57,14 +57,26 @@ def decide(
     if reason is not None and not reason.strip():
         raise UsageError("Give the reason in words: --reason TEXT.")
     with found(run_id, store) as (opened, run):
-        store_kind, ledger_id, objects = local_ledger.serves(opened.settings)
-        registry.refuse_elsewhere(run, store=store_kind, objects=objects, ledger=ledger_id)
-        with local_ledger.connect(opened.settings) as ledger:
-            _record(ledger, run, word, reason, changes)
-        return _then(opened, registry.queue_decided(opened.database, run.run_id), resume, output)
+        said, decided = record(opened, run, word, reason, changes)
+        say(said)
+        return _then(opened, decided, resume, output)
 
 
-def _record(ledger: LedgerClient, run: Run, word: str, reason: str | None, changes: Mapping[str, str] | None) -> None:
+def record(
+    opened: Opened, run: Run, word: str, reason: str | None = None, changes: Mapping[str, str] | None = None
+) -> tuple[str, Run]:
+    """Commit a decision to the ledger, then tell the run; what was recorded in words, and the run as it stands then.
+
+    Raises Conflict when another decision stands or nothing is proposed, and OtherStore for a run of other stores.
+    """
+    store, ledger_id, objects = local_ledger.serves(opened.settings)
+    registry.refuse_elsewhere(run, store=store, objects=objects, ledger=ledger_id)
+    with local_ledger.connect(opened.settings) as ledger:
+        said = _record(ledger, run, word, reason, changes)
+    return said, registry.queue_decided(opened.database, run.run_id)
+
+
+def _record(ledger: LedgerClient, run: Run, word: str, reason: str | None, changes: Mapping[str, str] | None) -> str:
     from onward_ledger.errors import DecisionConflict
 
     action = _asked_about(actions_of(ledger, run.run_id), run, edits=bool(changes))
@@ -77,7 +89,7 @@ def _record(ledger: LedgerClient, run: Run, word: str, reason: str | None, chang
         raise _other_decision(conflict.decision, conflict.message) from conflict
     again = before is not None and before.decided_at == decision.decided_at
     said = "Already decided, and nothing has changed" if again else "Recorded"
-    say(f"{said}: {_words(decision)}.")
+    return f"{said}: {_words(decision)}."
 
 
 def _asked_about(actions: Sequence[Action], run: Run, *, edits: bool) -> Action:

@@ -29,6 +29,7 @@ from runs.commands.services import LocalServer, Opened
 from runs.errors import Exit, RunError
 from runs.follow import Progress, progress_for_stderr
 from runs.registry import Run, Status
+from runs.settings import Settings
 
 # How long a committed event may wait to be shown.
 POLL_SECONDS = 0.1
@@ -60,6 +61,9 @@ class _Asked:
 @contextlib.contextmanager
 def _listening() -> Generator[_Asked]:
     asked = _Asked()
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's: nobody asks here
+        yield asked
+        return
     before = {number: signal.signal(number, asked) for number in _SIGNALS}
     try:
         yield asked
@@ -70,18 +74,32 @@ def _listening() -> Generator[_Asked]:
 
 def drive(opened: Opened, run_id: str, progress: Progress, *, after: int = 0) -> Ended:
     """Drive a run to where this driver leaves it, telling every event behind `after`."""
-    from runs.driver import spawn_driver
+    with _listening() as asked, contextlib.closing(Driver(opened.settings, run_id)) as driver:
+        _watch(opened, run_id, driver.process, progress, asked, after)
+        return driver.ended(asked)
 
-    log = opened.settings.home / "drivers.log"
-    with _listening() as asked, _errors_to(log) as stderr:
-        process = spawn_driver(run_id, opened.settings, stderr=stderr)
-        try:
-            outcome = _Outcome(process)
-            _watch(opened, run_id, process, progress, asked, after)
-            return _ended(run_id, process, outcome.read(), asked, log)
-        finally:
-            process.kill()
-            process.wait()
+
+class Driver:
+    """A driver process that this process has started."""
+
+    def __init__(self, settings: Settings, run_id: str) -> None:
+        from runs.driver import spawn_driver
+
+        self._run_id = run_id
+        self._log = settings.home / "drivers.log"
+        with _errors_to(self._log) as stderr:
+            self.process = spawn_driver(run_id, settings, stderr=stderr)
+        self._outcome = _Outcome(self.process)
+
+    def ended(self, asked: _Asked | None = None) -> Ended:
+        """How it ended; it is waited for. `asked`: how often somebody here asked it to stop."""
+        self.process.wait()
+        return _ended(self._run_id, self.process, self._outcome.read(), asked or _Asked(), self._log)
+
+    def close(self) -> None:
+        """End it at once, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -205,15 +223,21 @@ def _last_line(log: Path) -> str:
 def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
     """Drive a run in this terminal; then the run as it stands on stdout, and the exit code of the drive."""
     with contextlib.closing(progress_for_stderr()) as progress:
-        progress.note("Starting a driver; the first step follows in a few seconds.")
-        ended = drive(opened, run.run_id, progress, after=run.last_seq)
-    if ended.exit_code == Exit.CONFLICT:
-        ended = _look_again(registry.get(opened.database, run.run_id), ended)
+        ended = drive_here(opened, run, progress)
     say(ended.message)
     view = view_of(opened, run.run_id)
     say_what_comes_next(view, output)
     write_run(view, output)
     return ended.exit_code
+
+
+def drive_here(opened: Opened, run: Run, progress: Progress) -> Ended:
+    """Drive a run in this process's sight, and say truly who has it where this driver could not."""
+    progress.note("Starting a driver; the first step follows in a few seconds.")
+    ended = drive(opened, run.run_id, progress, after=run.last_seq)
+    if ended.exit_code == Exit.CONFLICT:
+        return _look_again(registry.get(opened.database, run.run_id), ended)
+    return ended
 
 
 def _look_again(run: Run, ended: Ended) -> Ended:

@@ -126,6 +126,11 @@ def say(text: str) -> None:
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table on stdout; None is shown as a dash."""
+    write(table_text(columns, rows, colors=sys.stdout.isatty()))
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Sequence[object]], *, colors: bool = False) -> str:
+    """The lines of a table; None is shown as a dash."""
     from rich.table import Table
     from rich.text import Text
 
@@ -135,19 +140,26 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for row in rows:
         table.add_row(*(Text("-" if cell is None else visible(cell)) for cell in row))
     lines = StringIO()
-    console(lines, colors=sys.stdout.isatty()).print(table)
-    write("\n".join(line.rstrip() for line in lines.getvalue().splitlines()))
+    console(lines, colors=colors).print(table)
+    return "\n".join(line.rstrip() for line in lines.getvalue().splitlines())
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     """Names and values on stdout, one fact a line; a fact without a value is left out."""
+    if text := facts_text(facts):
+        write(text)
+
+
+def facts_text(facts: Sequence[tuple[str, object]]) -> str:
+    """Names and values, one fact a line; a fact without a value is left out."""
     shown = [(name, value) for name, value in facts if value is not None]
     width = max((len(name) for name, _ in shown), default=0) + 2
+    lines: list[str] = []
     for name, value in shown:
         first, *more = str(value).split("\n")
-        write(f"{name:{width}}{visible(first)}".rstrip())
-        for line in more:
-            write(f"{'':{width}}{visible(line)}")
+        lines.append(f"{name:{width}}{visible(first)}".rstrip())
+        lines += [f"{'':{width}}{visible(line)}" for line in more]
+    return "\n".join(lines)
 
 
 def write_json(value: Mapping[str, Any]) -> None:

@@ -20,21 +20,30 @@ def resume(run_id: str, *, store: StoreKind | None, output: Format) -> int:
     """See `onward resume`. A finished run executes nothing; its exit code is that of its result."""
     with found(run_id, store) as (opened, run):
         if run.finished:
-            say(f"The run {run.run_id} is finished: {run.status}. Nothing was executed.")
+            say(finished(run))
             return _answer(opened, run, output)
-        if run.driver == "alive":
-            raise driven_elsewhere(opened, run)
         return go_on(opened, run, output)
+
+
+def finished(run: Run) -> str:
+    """What resuming a finished run says."""
+    return f"The run {run.run_id} is finished: {run.status}. Nothing was executed."
 
 
 def go_on(opened: Opened, run: Run, output: Format) -> int:
     """Drive a run that nobody drives, unless it still waits for a person."""
-    if run.status is Status.WAITING_HUMAN:
-        run = _woken(opened, run)
+    run = ready(opened, run)
     if run.status is Status.WAITING_HUMAN:
         return _answer(opened, run, output)
     say(f"Run {run.run_id}: going on from epoch {run.epoch or 0}.")
     return drive_and_answer(opened, run, output)
+
+
+def ready(opened: Opened, run: Run) -> Run:
+    """The run, queued if what it waited for has come. Raises DrivenElsewhere when a living driver has it."""
+    if run.driver == "alive":
+        raise driven_elsewhere(opened, run)
+    return _woken(opened, run) if run.status is Status.WAITING_HUMAN else run
 
 
 def driven_elsewhere(opened: Opened, run: Run) -> DrivenElsewhere:

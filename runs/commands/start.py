@@ -7,6 +7,8 @@ the row exists, and the row exists before it is driven; from then on `onward res
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,19 +44,26 @@ class Request:
 def run(request: Request, *, store: StoreKind | None, output: Format) -> int:
     """See `onward run`."""
     say("Starting…")  # before the imports below, which take a moment
+    with made(request, store) as (place, new):
+        from runs.commands.driving import drive_and_answer
+
+        say(f"Run {new.run_id}: {visible(new.input_name)}, {new.input_size:,} bytes.")
+        return drive_and_answer(place, new, output)
+
+
+@contextmanager
+def made(request: Request, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
+    """A new run that nobody drives yet, in its open store. What is wrong with the request is raised before that."""
     from runs.commands.intake import check_input
 
     check_input(request.path)
     deadline = parse_deadline(request.deadline)
     _check_asks(request)
     _check_model(request.model)
-    from runs.commands.driving import drive_and_answer
     from runs.commands.services import opened, settings_for
 
     with opened(settings_for(store)) as place:
-        made = _create(place, request, deadline)
-        say(f"Run {made.run_id}: {visible(made.input_name)}, {made.input_size:,} bytes.")
-        return drive_and_answer(place, made, output)
+        yield place, _create(place, request, deadline)
 
 
 def _check_asks(request: Request) -> None:
