@@ -1,0 +1,199 @@
+"""The same graphs on plain LangGraph, as its documentation shows it: stock `PostgresSaver`, `durability="sync"`.
+
+Taken away is what Onward adds: no run row, no lease, no fence, no events, and a node performs its effect by itself. The
+draft's objects are put under their keys and the publication is one row, as the ledger's providers do them, so that
+both sides change the world alike.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import psycopg
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from experiments.benchmarks.graphs import Graph
+from experiments.benchmarks.product import ASKS, NAME, workbook
+from experiments.benchmarks.services import Services
+from graph.build import RECURSION_LIMIT
+from graph.context import Context
+from graph.models import OfflineAnalyst
+from onward_ledger.action import Action, ActionKey, Decision, Status, request_hash
+from onward_ledger.objects import Objects
+from tools.action import Actions, Build
+from tools.files import Files
+from tools.query import QueryServer
+
+Durability = Literal["sync", "async", "exit"]
+
+
+class DirectActions(Actions):
+    """Performs every effect where it is asked for, and remembers nothing."""
+
+    def __init__(self, run_id: str, objects: Objects, connection: psycopg.Connection[Any]) -> None:
+        self._run_id = run_id
+        self._objects = objects
+        self._connection = connection
+
+    def perform(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
+        """The draft's objects to their keys; or one publication."""
+        resource, params = build()
+        if kind == "draft.save":
+            for item in params["objects"]:
+                data = self._objects.read_checked(item["source"], item["digest"])
+                self._objects.put_once(f"{resource}/{item['name']}", data)
+        else:
+            for item in params["objects"]:
+                self._objects.read_checked(item["key"], item["digest"])
+            self._connection.execute(
+                "insert into publications (resource, digest, params) values (%s, %s, %s)",
+                (resource, params["digest"], json.dumps(params)),
+            )
+        return self._record(step, slot, kind, resource, params, Status.SUCCEEDED, {"digest": params["digest"]})
+
+    def propose(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
+        """Whoever started the run has approved the publication."""
+        resource, params = build()
+        return self._record(step, slot, kind, resource, params, Status.PREPARED, None)
+
+    def _record(
+        self, step: str, slot: str, kind: str, resource: str, params: Any, status: Status, receipt: Any
+    ) -> Action:
+        """What the nodes read of an action. It is kept nowhere."""
+        now, key = datetime.now(UTC), ActionKey(self._run_id, step, slot)
+        hashed = request_hash(kind, resource, params)
+        decision = Decision(
+            decision_id=0,
+            action_id=key.action_id,
+            decision="approve",
+            principal="benchmark",
+            request_hash=hashed,
+            resource=resource,
+            scope=kind,
+            decided_at=now,
+        )
+        intent: dict[str, Any] = {"kind": kind, "resource": resource, "params": params, "request_hash": hashed}
+        return Action(
+            action_id=key.action_id,
+            run_id=self._run_id,
+            step=step,
+            slot=slot,
+            rev=1,
+            **intent,
+            status=status,
+            receipt=receipt,
+            epoch=0,
+            version=1,
+            events=0,
+            head="",
+            created_at=now,
+            updated_at=now,
+            decision=decision,
+        )
+
+
+class SilentRecorder:
+    """A recorder (see `graph.context.Recorder`) that records nothing: plain LangGraph has no run history."""
+
+    def check(self) -> None:
+        """Nothing can be lost."""
+
+    def step_started(self, step: str) -> int:
+        """Attempts are not counted."""
+        return 1
+
+    def step_finished(self, step: str) -> None:
+        """Nothing to note."""
+
+    def progress(self, step: str, text: str, *, done: int | None = None, total: int | None = None) -> None:
+        """Nobody follows."""
+
+    def model_call_started(self, step: str, model: str) -> str:
+        """A new id, as the protocol asks."""
+        return str(uuid.uuid4())
+
+    def model_call_finished(self, call_id: str, **used: object) -> None:
+        """Nothing to note."""
+
+    def receipt(self, action: Action, *, replayed: bool) -> None:
+        """Nothing to note."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    """Plain LangGraph on the same server and in the same folder of objects."""
+
+    dsn: str
+    objects: Objects
+    effects: psycopg.Connection[Any]
+    scratch: Path
+
+    def begin(self) -> dict[str, Any]:
+        """A new thread's id, and the reference to its staged input."""
+        thread_id = str(uuid.uuid4())
+        return {"thread_id": thread_id, "name": NAME, **Files(self.objects, thread_id).put(workbook())}
+
+    def drive(
+        self,
+        begun: dict[str, Any],
+        build: Callable[[], Graph],
+        *,
+        steps: int = RECURSION_LIMIT,
+        durability: Durability = "sync",
+    ) -> None:
+        """One process's work on a run that begins: connect, compile, invoke."""
+        thread_id = begun["thread_id"]
+        given = {"input": {name: begun[name] for name in ("name", "key", "digest", "size")}, "asks": list(ASKS)}
+        config: Any = {"configurable": {"thread_id": thread_id}, "recursion_limit": steps + 10}
+        with PostgresSaver.from_conn_string(self.dsn) as saver, self._context(thread_id) as context:
+            graph = build().compile(checkpointer=saver)
+            graph.invoke(given, config, context=context, durability=durability)
+
+    @contextmanager
+    def _context(self, thread_id: str) -> Generator[Context]:
+        scratch = self.scratch / thread_id
+        scratch.mkdir(parents=True)
+        with ExitStack() as stack:
+            started: list[QueryServer] = []
+
+            def queries() -> QueryServer:
+                if not started:
+                    started.append(stack.enter_context(QueryServer()))
+                return started[0]
+
+            yield Context(
+                run_id=thread_id,
+                epoch=0,
+                principal="benchmark",
+                actions=DirectActions(thread_id, self.objects, self.effects),
+                files=Files(self.objects, thread_id),
+                recorder=SilentRecorder(),
+                model=OfflineAnalyst(),
+                scratch=scratch,
+                queries=queries,
+            )
+
+
+@contextmanager
+def plain(services: Services) -> Generator[Plain]:
+    """Plain LangGraph in this process, its tables made."""
+    with psycopg.connect(services.plain_dsn, autocommit=True) as effects:
+        effects.execute(
+            "create table if not exists publications (publication_id bigint generated always as identity primary key,"
+            " resource text not null, digest text not null, params json not null)"
+        )
+        with PostgresSaver.from_conn_string(services.plain_dsn) as saver:
+            saver.setup()
+        yield Plain(
+            dsn=services.plain_dsn,
+            objects=Objects((services.folder / "plain-objects").as_uri()),
+            effects=effects,
+            scratch=services.folder / "plain-tmp",
+        )

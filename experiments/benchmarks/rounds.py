@@ -1,0 +1,74 @@
+"""Rounds: everything that is compared is measured side by side, in an order that changes from round to round.
+
+A machine's speed wanders over minutes. What is measured in one round meets the same minute, and no subject is always
+the one that comes behind another's garbage.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+WARM_UP = 3
+TELL_SECONDS = 5.0
+
+# Does its work once; what it took, in the unit of the figure. What it prepares for itself is not in it.
+Subject = Callable[[], float]
+
+
+class Teller:
+    """Progress for a person: what is measured now, how far it is, and how long it will take."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if self._stream is not None:
+            print(f"bench: {text}", file=self._stream, flush=True)
+
+    def counter(self, name: str, total: int) -> Callable[[int], None]:
+        """Tells, every few seconds, how many of the rounds are done."""
+        began = told = time.monotonic()
+
+        def done(count: int) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - told >= TELL_SECONDS and count < total:
+                told = now
+                left = (now - began) / count * (total - count)
+                self.say(f"{name}: {count} of {total} rounds, about {left:.0f} s left")
+
+        return done
+
+
+def interleave(
+    name: str, subjects: Mapping[str, Subject], *, rounds: int, teller: Teller, warm_up: int = WARM_UP
+) -> dict[str, list[float]]:
+    """Samples of every subject, one per round, after rounds that do not count."""
+    order = list(subjects)
+    chance = random.Random(rounds)  # noqa: S311 - an order, not a secret
+    samples: dict[str, list[float]] = {subject: [] for subject in subjects}
+    done = teller.counter(name, warm_up + rounds)
+    for number in range(-warm_up, rounds):
+        if number == 0:  # what the warm-up made is looked at by the collector once, and in no measured round
+            gc.collect()
+            gc.freeze()
+        chance.shuffle(order)
+        for subject in order:
+            taken = subjects[subject]()
+            if number >= 0:
+                samples[subject].append(taken)
+        done(number + warm_up + 1)
+    gc.unfreeze()
+    return samples
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """How long the work took."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1000
