@@ -90,7 +90,14 @@ def console(stream: TextIO, *, colors: bool) -> Console:
     from rich.console import Console
 
     return Console(
-        file=stream, markup=False, highlight=False, emoji=False, width=WIDTH, force_terminal=colors, soft_wrap=True
+        file=stream,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        width=WIDTH,
+        force_terminal=colors,
+        force_jupyter=False,  # or it would show in the notebook what belongs into `stream`
+        soft_wrap=True,
     )
 
 
