@@ -1,0 +1,147 @@
+"""Which unit has which effect: a run without a fault that waits before and after every unit, while effects are counted.
+
+What is new since the last count belongs to the unit that has just been left; before a unit begins, to the one around
+it. Nodes run one at a time in this run, as far as LangGraph can be told to, so that neighbours are not taken for one
+another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from experiments.anygraph.lab import Effects, Lab, Ran, since
+from experiments.anygraph.units import Outcome, Unit
+
+
+@dataclass(kw_only=True)
+class Execution:
+    """One execution of a unit, and the effects that came while it ran and no unit inside of it did."""
+
+    unit: Unit
+    effects: Effects = field(default_factory=dict[str, list[Any]])
+    outcome: Outcome = "returned"
+
+    def number(self, effect: str) -> int:
+        """How many effects of this kind."""
+        return len(self.effects.get(effect, []))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribution:
+    """All executions of a run without a fault, in the order in which they began."""
+
+    executions: tuple[Execution, ...] = ()
+    ran: Ran | None = None
+
+    def makers(self, effect: str) -> list[str]:
+        """Paths of the units that have this effect."""
+        return list(dict.fromkeys(made.unit.path for made in self.executions if made.number(effect)))
+
+    def of(self, path: str) -> list[Execution]:
+        """The executions of a unit."""
+        return [made for made in self.executions if made.unit.path == path]
+
+    def kind(self, path: str) -> str:
+        """node, task or tool."""
+        return next((made.unit.kind for made in self.executions if made.unit.path == path), "node")
+
+    def beside(self, path: str) -> bool:
+        """Does another node, or another call of this one, belong to the same super-step?"""
+        return any(
+            other.unit.step == made.unit.step
+            and other.unit.role != made.unit.role
+            and _around(other.unit.path) == _around(path)
+            and "tool" not in (other.unit.kind, made.unit.kind)
+            for made in self.of(path)
+            for other in self.executions
+        )
+
+    def without_fault(self, effect: str) -> list[str]:
+        """Units that repeat the effect without any fault: the same piece of work, begun again by an interrupt."""
+        times = Counter((made.unit.path, made.unit.task) for made in self.executions if made.number(effect))
+        interrupted = {(m.unit.path, m.unit.task) for m in self.executions if m.outcome == "interrupted"}
+        return list(dict.fromkeys(path for (path, task), n in times.items() if n > 1 and (path, task) in interrupted))
+
+
+def _around(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+class _Ledger:
+    """Executions that are going on, and what was counted last."""
+
+    def __init__(self, count: Callable[[], Effects]) -> None:
+        self._count = count
+        self._last = count()
+        self._open: list[Execution] = []
+        self.executions: list[Execution] = []
+
+    def hear(self, what: str, unit: Unit, outcome: Outcome | None) -> None:
+        now = self._count()
+        new, self._last = since(self._last, now), now
+        if what == "entered":
+            around = [made for made in self._open if unit.path.startswith(f"{made.unit.path}/")]
+            if around:
+                _add(around[-1], new)
+            execution = Execution(unit=unit)
+            self._open.append(execution)
+            self.executions.append(execution)
+            return
+        left = next((made for made in reversed(self._open) if made.unit == unit), None)
+        if left is not None:
+            _add(left, new)
+            left.outcome = outcome or "returned"
+            self._open.remove(left)
+
+
+def _add(execution: Execution, new: Effects) -> None:
+    for name, items in new.items():
+        if items:
+            execution.effects.setdefault(name, []).extend(items)
+
+
+def attribute(lab: Lab, name: str, *, one_at_a_time: bool) -> Attribution:
+    """Run a thread without a fault under the eyes of a gate. Without executions when it could not be run like that."""
+    thread_id = lab.new_thread()
+    ledger = _Ledger(lambda: lab.count(thread_id, name))
+    with _gate(ledger) as address:
+        ran = lab.run(thread_id, name, gate=address, one_at_a_time=one_at_a_time)
+    finished = ran.state == "finished"
+    return Attribution(executions=tuple(ledger.executions) if finished else (), ran=ran if finished else None)
+
+
+@contextmanager
+def _gate(ledger: _Ledger) -> Generator[str]:
+    """The address that a process asks at every unit."""
+    with tempfile.TemporaryDirectory(prefix="gate-") as folder:
+        address = str(Path(folder) / "gate")
+        with Listener(address, "AF_UNIX") as listener:
+            serving = threading.Thread(target=_serve, args=(listener, ledger), daemon=True)
+            serving.start()
+            try:
+                yield address
+            finally:
+                with contextlib.suppress(OSError):
+                    Client(address, "AF_UNIX").close()  # wakes a gate that nobody has come to
+                serving.join(timeout=5)
+
+
+def _serve(listener: Listener, ledger: _Ledger) -> None:
+    with listener.accept() as asked, contextlib.suppress(EOFError, ConnectionError):
+        _answer(asked, ledger)
+
+
+def _answer(asked: Connection, ledger: _Ledger) -> None:
+    while True:
+        what, unit, outcome = asked.recv()
+        ledger.hear(what, Unit(**unit), outcome)
+        asked.send("go on")

@@ -1,0 +1,206 @@
+"""Their file, imported as Python would import it, and their graph with our checkpointer in it.
+
+The file is imported in every process of a case anew, as after a real crash: a connection, a thread or an id that it
+makes while it is imported must not be shared by processes that stand for different ones. What makes an import slow,
+packages of others, the fork server has imported already (see `packages_of`).
+
+Onward's own `graph`, `tools`, `runs` and the like are forgotten first: projects have modules of those names.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from experiments.anygraph.errors import GraphError
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = "ONWARD_PROOF_PACKAGES"  # tells the fork server what their file imports, separated by commas
+OURS = ("graph", "tools", "runs", "experiments", "verify", "tests", "examples")
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+
+def load(file: Path, name: str) -> Any:
+    """What `name` is in their file; GraphError when it is not there, or the file cannot be imported."""
+    try:
+        module = _import(file)
+    except BaseException as error:  # SystemExit too: whatever their module does while it is imported
+        raise GraphError(f"{file} cannot be imported: {type(error).__name__}: {_first_line(error)}.") from error
+    if not hasattr(module, name):
+        raise GraphError(f"{file} has no {name}{_instead(module)}.")
+    return getattr(module, name)
+
+
+def _import(file: Path) -> ModuleType:
+    top, dotted = _package_of(file)
+    _make_room(top, file.parent)
+    if "." in dotted:
+        return importlib.import_module(dotted)
+    spec = importlib.util.spec_from_file_location(dotted, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[dotted] = module  # their siblings may import it by its name
+    spec.loader.exec_module(module)
+    return module
+
+
+def _package_of(file: Path) -> tuple[Path, str]:
+    """Where their top package lies, and the dotted name of the file from there."""
+    folder, parts = file.parent, [file.stem]
+    while (folder / "__init__.py").exists():
+        folder, parts = folder.parent, [folder.name, *parts]
+    return folder, ".".join(parts)
+
+
+def _make_room(top: Path, beside: Path) -> None:
+    """Their folders come first in the path, then where the command was typed; Onward comes last."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        del sys.modules[name]
+    first = list(dict.fromkeys(map(str, (top, beside, Path.cwd()))))
+    here = {"", str(ROOT), *first}
+    sys.path[:] = [*first, *(path for path in sys.path if path not in here), str(ROOT)]
+    importlib.invalidate_caches()
+
+
+def _instead(module: ModuleType) -> str:
+    found = [name for name, value in vars(module).items() if not name.startswith("_") and is_graph(value)]
+    return f"; its graphs are: {', '.join(found)}" if found else ""
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or ["without a word"])[0].rstrip(".")
+
+
+def packages_of(file: Path) -> list[str]:
+    """Installed packages that their file and its siblings import at their top, found by reading, not by importing."""
+    found: dict[str, None] = {}
+    files, seen = [file], {file}
+    while files:
+        with suppress(OSError, SyntaxError, ValueError):
+            for name in _imports(ast.parse(files.pop().read_text(encoding="utf-8"))):
+                sibling = file.parent / f"{name.partition('.')[0]}.py"
+                if sibling.exists() and sibling not in seen:
+                    seen.add(sibling)
+                    files.append(sibling)
+                elif not sibling.exists() and _is_installed(name.partition(".")[0]):
+                    found[name] = None
+    return list(found)
+
+
+def _imports(tree: ast.Module) -> list[str]:
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.append(node.module)
+    return names
+
+
+def _is_installed(top: str) -> bool:
+    if top in sys.stdlib_module_names or top in OURS:
+        return False
+    with suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(top)
+        return spec is not None and "site-packages" in str(spec.origin)
+    return False
+
+
+# --- the graph --------------------------------------------------------------------------------------------------------
+
+
+def is_graph(value: object) -> bool:
+    """A builder, or something compiled: a StateGraph, an agent, an @entrypoint."""
+    from langgraph.graph import StateGraph
+    from langgraph.pregel import Pregel
+
+    return isinstance(value, StateGraph | Pregel)
+
+
+async def with_checkpointer(found: Any, name: str, saver: Any) -> Any:
+    """Their graph, compiled with this checkpointer; GraphError when it is none or cannot be.
+
+    A builder is compiled; something compiled is copied with the other checkpointer; a function is called with it, or
+    without it, and what it returns is taken.
+    """
+    if not is_graph(found):
+        found = await _made(found, name, saver)
+    try:
+        if hasattr(found, "compile"):
+            return found.compile(checkpointer=saver)
+        return found if found.checkpointer is saver else found.copy(update={"checkpointer": saver})
+    except Exception as error:
+        raise GraphError(
+            f"{name} cannot be compiled with another checkpointer ({type(error).__name__}: {_first_line(error)}); "
+            f"give a function that takes a checkpointer and returns the graph."
+        ) from error
+
+
+async def _made(factory: Any, name: str, saver: Any) -> Any:
+    if not callable(factory):
+        raise GraphError(f"{name} is no graph, but {_kind(factory)}.")
+    try:
+        made = factory(*_arguments(factory, saver))
+        made = await made if inspect.isawaitable(made) else made
+    except Exception as error:
+        raise GraphError(
+            f"{name} is a function that does not make a graph: {type(error).__name__}: {_first_line(error)}."
+        ) from error
+    if not is_graph(made):
+        raise GraphError(f"{name} is a function that returns no graph, but {_kind(made)}.")
+    return made
+
+
+def _arguments(factory: Callable[..., Any], saver: Any) -> list[Any]:
+    needed = [
+        parameter
+        for parameter in inspect.signature(factory).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        and (parameter.default is parameter.empty or parameter.name == "checkpointer")
+    ]
+    if not needed:
+        return []
+    if needed[0].name == "config" or "RunnableConfig" in str(needed[0].annotation):
+        return [{"configurable": {}}]
+    return [saver]
+
+
+def _kind(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def needs_async(graph: Any) -> bool:
+    """Has it a node that only ainvoke can run?"""
+    bound = [getattr(node, "bound", None) for node in graph.nodes.values()]
+    return any(getattr(node, "func", 0) is None and getattr(node, "afunc", None) is not None for node in bound)
+
+
+def is_functional(graph: Any) -> bool:
+    """Is it an @entrypoint, and no graph of nodes?"""
+    from langgraph.graph.state import CompiledStateGraph
+
+    return not isinstance(graph, CompiledStateGraph)
+
+
+def own_checkpointers(graph: Any) -> list[str]:
+    """Subgraphs that keep a checkpointer of their own, which we do not replace."""
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    found: list[str] = []
+    for name, node in graph.nodes.items():
+        for below in getattr(node, "subgraphs", None) or ():
+            if isinstance(getattr(below, "checkpointer", None), BaseCheckpointSaver):
+                found.append(name)
+    return found
