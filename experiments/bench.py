@@ -1,7 +1,7 @@
 """How much Onward costs: each figure against the least that could do the same work, side by side on this machine.
 
-    uv run experiments/bench.py                    a table in the terminal; about five minutes
-    uv run experiments/bench.py --quick            few rounds: does it run, roughly how much
+    uv run experiments/bench.py                    a table in the terminal; about seven minutes
+    uv run experiments/bench.py --quick            few rounds, two minutes: does it run, roughly how much
     uv run experiments/bench.py --only driver      one measurement: driver, actions, steps, volume, startup
     uv run experiments/bench.py --json             the same as JSON on stdout
     uv run experiments/bench.py --out results/     keep every sample (samples.jsonl) and results.json

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from experiments.boundaries import Boundary
+
+MAIN = "main"  # the role of the main thread
+REST = "Python, and waiting for other threads"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +46,19 @@ class Profile:
         return asdict(self)
 
 
+# What is timed of a piece of work; what it prepares for itself stands outside.
+Timed = AbstractContextManager[None]
+
+
 class Clock:
-    """Adds up what passes the choke points of this process while it is asked to."""
+    """Adds up what passes the choke points of this process while something is timed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began: dict[tuple[str, str, int], float] = {}
-        self._spent: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self._spent: dict[tuple[str, str], list[float]] = {}
+        self._took: list[float] = []
+        self._timing = False
 
     def passing(self, boundary: Boundary) -> None:
         """For a Watch: a boundary is passed now."""
@@ -58,30 +67,37 @@ class Clock:
         with self._lock:
             if boundary.side == "before":
                 self._began[key] = now
-            elif boundary.side == "after" and key in self._began:
-                self._spent[boundary.role, boundary.label].append(now - self._began.pop(key))
+            elif boundary.side == "after" and (began := self._began.pop(key, None)) is not None and self._timing:
+                self._spent.setdefault((boundary.role, boundary.label), []).append(now - began)
 
-    def profile(self, title: str, work: Callable[[], object], times: int) -> Profile:
-        """Do the work so many times, in this thread."""
+    @contextmanager
+    def _timed(self) -> Generator[None]:
+        self._timing, began = True, time.perf_counter()
+        try:
+            yield
+        finally:
+            self._took.append(time.perf_counter() - began)
+            self._timing = False
+
+    def profile(self, title: str, work: Callable[[Timed], None], times: int) -> Profile:
+        """Do the work so many times, in the main thread; each time it times a part of itself."""
         with self._lock:
-            self._spent.clear()
-        mine, took = "main", 0.0
+            self._spent, self._took = {}, []
         for _ in range(times):
-            began = time.perf_counter()
-            work()
-            took += time.perf_counter() - began
+            work(self._timed())
         with self._lock:
-            spent = {key: list(found) for key, found in self._spent.items()}
-        whole = took / times * 1000
-        lines = [
-            Line(
-                what=label if role == mine else f"{label} (thread: {role})",
-                count=len(found) / times,
-                ms=sum(found) / times * 1000,
-                share=sum(found) / took if role == mine else None,
-            )
-            for (role, label), found in spent.items()
-        ]
-        rest = whole - sum(line.ms for line in lines if line.share is not None)
-        lines.append(Line(what="Python, and waiting for other threads", count=1, ms=rest, share=rest / whole))
-        return Profile(title=title, ms=whole, lines=tuple(sorted(lines, key=lambda line: -line.ms)))
+            spent, took = dict(self._spent), sum(self._took)
+        lines = [_line(role, label, found, took, times) for (role, label), found in spent.items()]
+        rest = took - sum(sum(found) for (role, _), found in spent.items() if role == MAIN)
+        lines.append(Line(what=REST, count=1, ms=rest / times * 1000, share=rest / took))
+        ordered = tuple(sorted(lines, key=lambda line: -line.ms))
+        return Profile(title=title, ms=took / times * 1000, lines=ordered)
+
+
+def _line(role: str, label: str, found: list[float], took: float, times: int) -> Line:
+    return Line(
+        what=label if role == MAIN else f"{label} (thread: {role})",
+        count=len(found) / times,
+        ms=sum(found) / times * 1000,
+        share=sum(found) / took if role == MAIN else None,
+    )

@@ -140,19 +140,27 @@ class Plain:
         thread_id = str(uuid.uuid4())
         return {"thread_id": thread_id, "name": NAME, **Files(self.objects, thread_id).put(workbook())}
 
+    @contextmanager
+    def set_up(self) -> Generator[PostgresSaver]:
+        """What a process sets up before it invokes: its connection, and a look whether all tables are there."""
+        with PostgresSaver.from_conn_string(self.dsn) as saver:
+            saver.setup()
+            yield saver
+
     def drive(
         self,
         begun: dict[str, Any],
+        saver: PostgresSaver,
         build: Callable[[], Graph],
         *,
         steps: int = RECURSION_LIMIT,
         durability: Durability = "sync",
     ) -> None:
-        """One process's work on a run that begins: connect, compile, invoke."""
+        """Compile and invoke."""
         thread_id = begun["thread_id"]
         given = {"input": {name: begun[name] for name in ("name", "key", "digest", "size")}, "asks": list(ASKS)}
         config: Any = {"configurable": {"thread_id": thread_id}, "recursion_limit": steps + 10}
-        with PostgresSaver.from_conn_string(self.dsn) as saver, self._context(thread_id) as context:
+        with self._context(thread_id) as context:
             graph = build().compile(checkpointer=saver)
             graph.invoke(given, config, context=context, durability=durability)
 
@@ -189,11 +197,11 @@ def plain(services: Services) -> Generator[Plain]:
             "create table if not exists publications (publication_id bigint generated always as identity primary key,"
             " resource text not null, digest text not null, params json not null)"
         )
-        with PostgresSaver.from_conn_string(services.plain_dsn) as saver:
-            saver.setup()
-        yield Plain(
+        theirs = Plain(
             dsn=services.plain_dsn,
             objects=Objects((services.folder / "plain-objects").as_uri()),
             effects=effects,
             scratch=services.folder / "plain-tmp",
         )
+        with theirs.set_up():
+            yield theirs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,8 @@ from runs.assembly import parts_for
 from runs.drain import Drain
 from runs.drive import Parts, Workflow, drive
 from runs.registry import NewRun, Status
+from runs.settings import Settings
+from runs.store import open_store
 
 NAME = "sales.csv"
 ASKS = ("total revenue by region",)  # one question: plan, analyze, write_draft, test, deliver are five super-steps
@@ -40,9 +42,9 @@ def workbook() -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Product:
-    """An installation of Onward that this process drives runs in, one after the other."""
+    """An installation of Onward whose runs this process drives, one after the other."""
 
-    parts: Parts
+    settings: Settings
     ledger: LedgerClient
     objects: Objects
     database: Database
@@ -53,41 +55,53 @@ class Product:
         new = NewRun(
             owner="benchmark",
             workflow_version=CURRENT,
-            store=self.parts.store.kind,
-            ledger=self.parts.ledger_id,
+            store=self.settings.store,
+            ledger=local_ledger.ledger_id(self.settings),
             asks=ASKS,
         )
         run_id = registry.create(self.database, self.objects, self.input, new).run_id
         self.ledger.grant(run_id, kind="report.publish", expires_at=datetime.now(UTC) + timedelta(hours=1))
         return run_id
 
-    def drive(self, run_id: str, workflow: Workflow | None = None, *, ends: str = "published") -> None:
-        """Drive a run to its end, over the product's graph or another one. NotRun when it ends in another way."""
-        parts = self.parts if workflow is None else _serving(self.parts, workflow)
+    @contextmanager
+    def set_up(self, workflow: Workflow | None = None) -> Generator[Parts]:
+        """What a driver's process sets up before it drives; with another graph than the product's where one is given.
+
+        Its connection to the runs, a look whether all tables are there, its connection to the ledger.
+        """
+        with parts_for(self.settings, Drain()) as parts:
+            yield parts if workflow is None else replace(parts, workflow=_only(workflow))
+
+    def drive(self, run_id: str, parts: Parts, *, ends: str = "published") -> None:
+        """Drive a run to its end. NotRun when it ends in another way."""
         outcome = drive(run_id, parts)
         right = (Status.SUCCEEDED, None) if ends == "published" else (Status.FAILED, ends)
         if (outcome.status, outcome.reason) != right:
             raise NotRun(f"A run of the benchmark ended as {outcome.status} ({outcome.reason}): {outcome.message}")
 
 
-def _serving(parts: Parts, workflow: Workflow) -> Parts:
+def _only(workflow: Workflow) -> Callable[[str], Workflow]:
     def served(version: str) -> Workflow:
         return workflow
 
-    return replace(parts, workflow=served)
+    return served
 
 
 @contextmanager
 def product(services: Services) -> Generator[Product]:
-    """Onward in this process, set up once: what a driver's process does at its start is not part of a run."""
+    """Onward with its tables made and its ledger running."""
     source = services.folder / NAME
     source.write_bytes(workbook())
-    with ExitStack() as stack:
-        parts = stack.enter_context(parts_for(services.settings, Drain()))
+    store = open_store(services.settings)
+    with (
+        parts_for(services.settings, Drain()),
+        local_ledger.connect(services.settings) as ledger,
+        closing(store.database("onward benchmark")) as database,
+    ):
         yield Product(
-            parts=parts,
-            ledger=stack.enter_context(local_ledger.connect(services.settings)),
+            settings=services.settings,
+            ledger=ledger,
             objects=Objects(services.settings.objects_url),
-            database=stack.enter_context(closing(parts.store.database("onward benchmark"))),
+            database=database,
             input=source,
         )

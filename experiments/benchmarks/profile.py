@@ -7,15 +7,16 @@ this process, without HTTP. First Python's own profiler, by function; then the c
 from __future__ import annotations
 
 import cProfile
+import os
 import pstats
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO, cast
 
-from experiments.benchmarks import graphs
 from experiments.benchmarks.actions import Bench, Wanted, bench_of
-from experiments.benchmarks.clock import Clock, Line, Profile
+from experiments.benchmarks.clock import Clock, Line, Profile, Timed
+from experiments.benchmarks.graphs import five_steps
 from experiments.benchmarks.plain import Plain, plain
 from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Teller
@@ -31,7 +32,7 @@ from runs.drive import Workflow
 
 TOP = 15
 WARM_UP = 3
-EMPTY = Workflow(build=graphs.five_steps)
+EMPTY = Workflow(build=five_steps)
 
 
 def profiles(times: int, teller: Teller) -> list[Profile]:
@@ -42,7 +43,9 @@ def profiles(times: int, teller: Teller) -> list[Profile]:
         _warm(ours, theirs)
         found += _by_function(ours, times)
         clock = Clock()
-        install_all(Watch(clock.passing))
+        watch = Watch(clock.passing)
+        install_all(watch)
+        _watch_fsync(watch)
         teller.say("profile: the driver at its choke points")
         found.append(_driver(clock, ours, times))
         found.append(_plainly(clock, theirs, times))
@@ -51,10 +54,23 @@ def profiles(times: int, teller: Teller) -> list[Profile]:
     return found
 
 
+def _watch_fsync(watch: Watch) -> None:
+    """A flush is no boundary, since a killed process leaves the same behind either way; but a put waits for it."""
+    flush = os.fsync
+
+    def fsync(file: int | IO[Any]) -> None:
+        with watch.operation("fsync"):
+            flush(file)
+
+    os.fsync = cast(Any, fsync)
+
+
 def _warm(ours: Product, theirs: Plain) -> None:
     for _ in range(WARM_UP):
-        ours.drive(ours.begin(), EMPTY)
-        theirs.drive(theirs.begin(), graphs.five_steps)
+        with ours.set_up(EMPTY) as parts:
+            ours.drive(ours.begin(), parts)
+        with theirs.set_up() as saver:
+            theirs.drive(theirs.begin(), saver, five_steps)
 
 
 # --- by function ------------------------------------------------------------------------------------------------------
@@ -62,10 +78,11 @@ def _warm(ours: Product, theirs: Plain) -> None:
 
 def _by_function(ours: Product, times: int) -> list[Profile]:
     """Of the driver's main thread: by own time over everything, and by whole time over our own functions."""
-    begun = [ours.begin() for _ in range(times)]
     profiler = cProfile.Profile()
-    for run_id in begun:
-        profiler.runcall(ours.drive, run_id, EMPTY)
+    for _ in range(times):
+        run_id = ours.begin()
+        with ours.set_up(EMPTY) as parts:
+            profiler.runcall(ours.drive, run_id, parts)
     stats: dict[tuple[str, int, str], Any] = pstats.Stats(profiler).stats  # pyright: ignore[reportAttributeAccessIssue] - not in its stub
     whole = sum(own for _, _, own, _, _ in stats.values())
     own = [(place, calls, spent) for place, (_, calls, spent, _, _) in stats.items()]
@@ -102,15 +119,21 @@ def _named(place: tuple[str, int, str]) -> str:
 
 
 def _driver(clock: Clock, ours: Product, times: int) -> Profile:
-    begun = iter([ours.begin() for _ in range(times)])
-    return clock.profile("driver, empty nodes: Onward", lambda: ours.drive(next(begun), EMPTY), times)
+    def work(timed: Timed) -> None:
+        run_id = ours.begin()
+        with ours.set_up(EMPTY) as parts, timed:
+            ours.drive(run_id, parts)
+
+    return clock.profile("driver, empty nodes: Onward", work, times)
 
 
 def _plainly(clock: Clock, theirs: Plain, times: int) -> Profile:
-    begun = iter([theirs.begin() for _ in range(times)])
-    return clock.profile(
-        "driver, empty nodes: plain LangGraph", lambda: theirs.drive(next(begun), graphs.five_steps), times
-    )
+    def work(timed: Timed) -> None:
+        begun = theirs.begin()
+        with theirs.set_up() as saver, timed:
+            theirs.drive(begun, saver, five_steps)
+
+    return clock.profile("driver, empty nodes: plain LangGraph", work, times)
 
 
 def _actions(clock: Clock, where: Services, times: int) -> list[Profile]:
@@ -127,14 +150,24 @@ def _actions(clock: Clock, where: Services, times: int) -> list[Profile]:
 
 def _action(clock: Clock, ledger: Ledger, name: str, make: Callable[[], Wanted], propose: bool, times: int) -> Profile:
     ledger.put(_intent(make()), propose=propose)  # connections are open from here on
-    made = iter([_intent(make()) for _ in range(times)])
-    return clock.profile(f"{name} inside the ledger", lambda: ledger.put(next(made), propose=propose), times)
+
+    def work(timed: Timed) -> None:
+        intent = _intent(make())
+        with timed:
+            ledger.put(intent, propose=propose)
+
+    return clock.profile(f"{name} inside the ledger", work, times)
 
 
 def _replay(clock: Clock, ledger: Ledger, bench: Bench, times: int) -> Profile:
     intent = _intent(bench.draft())
     ledger.put(intent, propose=False)
-    return clock.profile("a replay inside the ledger", lambda: ledger.put(intent, propose=False), times)
+
+    def work(timed: Timed) -> None:
+        with timed:
+            ledger.put(intent, propose=False)
+
+    return clock.profile("a replay inside the ledger", work, times)
 
 
 def _intent(wanted: Wanted) -> Intent:

@@ -10,13 +10,14 @@ import gc
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import TextIO, cast
 
 WARM_UP = 3
 TELL_SECONDS = 5.0
 
-# Does its work once; what it took, in the unit of the figure. What it prepares for itself is not in it.
-Subject = Callable[[], float]
+# Does its work once and says what it took, in the unit of the figure; several things by name. What it prepares for
+# itself is not in it.
+Subject = Callable[[], float | Mapping[str, float]]
 
 
 class Teller:
@@ -48,10 +49,13 @@ class Teller:
 def interleave(
     name: str, subjects: Mapping[str, Subject], *, rounds: int, teller: Teller, warm_up: int = WARM_UP
 ) -> dict[str, list[float]]:
-    """Samples of every subject, one per round, after rounds that do not count."""
+    """Samples of every subject, one per round, after rounds that do not count.
+
+    Samples are by the subject's name; what a subject says by name stands under `subject, name`.
+    """
     order = list(subjects)
     chance = random.Random(rounds)  # noqa: S311 - an order, not a secret
-    samples: dict[str, list[float]] = {subject: [] for subject in subjects}
+    samples: dict[str, list[float]] = {}
     done = teller.counter(name, warm_up + rounds)
     for number in range(-warm_up, rounds):
         if number == 0:  # what the warm-up made is looked at by the collector once, and in no measured round
@@ -61,10 +65,16 @@ def interleave(
         for subject in order:
             taken = subjects[subject]()
             if number >= 0:
-                samples[subject].append(taken)
+                _note(samples, subject, taken)
         done(number + warm_up + 1)
     gc.unfreeze()
     return samples
+
+
+def _note(samples: dict[str, list[float]], subject: str, taken: float | Mapping[str, float]) -> None:
+    named = {f"{subject}, {name}": value for name, value in taken.items()} if isinstance(taken, Mapping) else None
+    for name, value in ({subject: taken} if named is None else named).items():
+        samples.setdefault(name, []).append(cast(float, value))
 
 
 def milliseconds(work: Callable[[], object]) -> float:

@@ -60,19 +60,19 @@ def measure(services: Services, rounds: int, teller: Teller) -> Measured:
         "pass again": lambda: _wall(nothing, folder),
     }
     taken = interleave("start-up, --help", helps, rounds=rounds, teller=teller)
-    first = FirstRun(folder)
-    runs: dict[str, Subject] = {"first run": first.once, "imports, CPU": lambda: _cpu([sys.executable, "-c", IMPORT])}
+    runs: dict[str, Subject] = {
+        "first run": lambda: _first_run(folder),
+        "imports, CPU": lambda: _cpu([sys.executable, "-c", IMPORT]),
+    }
     count = max(rounds // ROUNDS_SHARE, 2)
     taken |= interleave("start-up, first run", runs, rounds=count, teller=teller, warm_up=1)
-    told = {"first word": first.word, "first progress": first.progress, "first progress, warm": first.warm}
-    taken |= {name: found[-count:] for name, found in told.items()}
     figures = (
         quotient(HELP_RATIO, taken["help"], taken["pass"], taken["pass again"]),
         amount(HELP, taken["help"]),
         amount(PASS, taken["pass"]),
-        amount(WORD, taken["first word"]),
-        amount(PROGRESS, taken["first progress"]),
-        amount(WARM, taken["first progress, warm"]),
+        amount(WORD, taken["first run, first line"]),
+        amount(PROGRESS, taken["first run, first step"]),
+        amount(WARM, taken["first run, first step of the second"]),
         amount(IMPORTS, taken["imports, CPU"]),
     )
     return Measured(figures=figures, samples=taken)
@@ -97,27 +97,16 @@ def _cpu(command: Sequence[str]) -> float:
     return (used.ru_utime + used.ru_stime) * 1000
 
 
-class FirstRun:
-    """The first command of a new user, and the second one."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.word: list[float] = []
-        self.progress: list[float] = []
-        self.warm: list[float] = []
-
-    def once(self) -> float:
-        """Both in a home of their own; how long until the first line of a step."""
-        home = Path(tempfile.mkdtemp(prefix="first-", dir=self._folder))
-        try:
-            word, progress = _first_lines(home)
-            self.word.append(word)
-            self.progress.append(progress)
-            self.warm.append(_first_lines(home)[1])
-        finally:
-            stop(home)
-            shutil.rmtree(home, ignore_errors=True)
-        return progress
+def _first_run(folder: Path) -> dict[str, float]:
+    """The first command of a new user, and the second one, in a home of their own."""
+    home = Path(tempfile.mkdtemp(prefix="first-", dir=folder))
+    try:
+        word, step = _first_lines(home)
+        _, warm = _first_lines(home)
+    finally:
+        stop(home)
+        shutil.rmtree(home, ignore_errors=True)
+    return {"first line": word, "first step": step, "first step of the second": warm}
 
 
 def _first_lines(home: Path) -> tuple[float, float]:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import psycopg
 
 from experiments.benchmarks.figures import Declared, Measured, amount, quotient
-from experiments.benchmarks.plain import plain
-from experiments.benchmarks.product import product
+from experiments.benchmarks.plain import Plain, plain
+from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Subject, Teller, interleave
 from experiments.benchmarks.server import Connection, rows, transactions, wal_position
 from experiments.benchmarks.services import Services
@@ -35,59 +35,53 @@ PLAIN_COMMITS = Declared(key="plain_commits_per_run", unit="commits", says="such
 DECLARED = (WAL_RATIO, WAL, ROWS, COMMITS, PLAIN_WAL, PLAIN_ROWS, PLAIN_COMMITS)
 
 
-class Ledgered:
-    """What one side wrote, run by run."""
-
-    def __init__(self, connection: Connection, run: Callable[[], None]) -> None:
-        self._connection = connection
-        self._run = run
-        self.wal: list[float] = []
-        self.commits: list[float] = []
-        self.rows: list[dict[str, int]] = []
-
-    def once(self) -> float:
-        """One run; what it wrote to the log."""
-        tables, began, wal = rows(self._connection), transactions(self._connection), wal_position(self._connection)
-        self._run()
-        self.wal.append(wal_position(self._connection) - wal)
-        self.commits.append(transactions(self._connection) - began)
-        now = rows(self._connection)
-        self.rows.append({name: now[name] - tables.get(name, 0) for name in now if now[name] != tables.get(name, 0)})
-        return self.wal[-1]
-
-
 def measure(services: Services, rounds: int, teller: Teller) -> Measured:
     """See the module."""
-    count = max(rounds // ROUNDS_SHARE, 2)
     with (
         product(services) as ours,
         plain(services) as theirs,
         psycopg.connect(services.dsn, autocommit=True) as looking,
     ):
-        onward = Ledgered(looking, lambda: ours.drive(ours.begin()))
-        floor = Ledgered(looking, lambda: theirs.drive(theirs.begin(), build))
-        again = Ledgered(looking, lambda: theirs.drive(theirs.begin(), build))
-        subjects: dict[str, Subject] = {"onward": onward.once, "plain": floor.once, "plain again": again.once}
-        taken = interleave("volume", subjects, rounds=count, teller=teller, warm_up=1)
+        floor = _written(looking, lambda: _plainly(theirs))
+        subjects: dict[str, Subject] = {
+            "onward": _written(looking, lambda: _onward(ours)),
+            "plain": floor,
+            "plain again": floor,
+        }
+        taken = interleave("volume", subjects, rounds=max(rounds // ROUNDS_SHARE, 2), teller=teller, warm_up=1)
     figures = (
-        quotient(WAL_RATIO, taken["onward"], taken["plain"], taken["plain again"]),
-        amount(WAL, taken["onward"]),
-        amount(ROWS, _totals(onward, count)),
-        amount(COMMITS, onward.commits[-count:]),
-        amount(PLAIN_WAL, taken["plain"]),
-        amount(PLAIN_ROWS, _totals(floor, count)),
-        amount(PLAIN_COMMITS, floor.commits[-count:]),
+        quotient(WAL_RATIO, taken["onward, WAL bytes"], taken["plain, WAL bytes"], taken["plain again, WAL bytes"]),
+        amount(WAL, taken["onward, WAL bytes"]),
+        amount(ROWS, taken["onward, rows"]),
+        amount(COMMITS, taken["onward, commits"]),
+        amount(PLAIN_WAL, taken["plain, WAL bytes"]),
+        amount(PLAIN_ROWS, taken["plain, rows"]),
+        amount(PLAIN_COMMITS, taken["plain, commits"]),
     )
-    tables = {f"onward, rows of {name}": found for name, found in _by_table(onward, count).items()}
-    tables |= {f"plain, rows of {name}": found for name, found in _by_table(floor, count).items()}
-    bytes_of = {f"{side}, WAL bytes": found for side, found in taken.items()}
-    return Measured(figures=figures, samples={**bytes_of, **tables})
+    return Measured(figures=figures, samples=taken)
 
 
-def _totals(side: Ledgered, count: int) -> list[float]:
-    return [float(sum(found.values())) for found in side.rows[-count:]]
+def _onward(ours: Product) -> None:
+    run_id = ours.begin()
+    with ours.set_up() as parts:
+        ours.drive(run_id, parts)
 
 
-def _by_table(side: Ledgered, count: int) -> dict[str, list[float]]:
-    names = sorted({name for found in side.rows for name in found})
-    return {name: [float(found.get(name, 0)) for found in side.rows[-count:]] for name in names}
+def _plainly(theirs: Plain) -> None:
+    begun = theirs.begin()
+    with theirs.set_up() as saver:
+        theirs.drive(begun, saver, build)
+
+
+def _written(looking: Connection, run: Callable[[], None]) -> Subject:
+    """What the server wrote for one run."""
+
+    def subject() -> dict[str, float]:
+        tables, began, wal = rows(looking), transactions(looking), wal_position(looking)
+        run()
+        found = {"WAL bytes": wal_position(looking) - wal, "commits": transactions(looking) - began}
+        new = {name: count - tables.get(name, 0) for name, count in rows(looking).items()}
+        by_table = {f"rows of {name}": count for name, count in new.items() if count}
+        return {**found, "rows": sum(new.values()), **by_table}
+
+    return subject
