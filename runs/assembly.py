@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 
 from graph import versions
 from graph.context import Context
@@ -11,7 +11,7 @@ from graph.models import ModelNotFound, load_model
 from onward_ledger.client import LedgerClient
 from onward_ledger.objects import Objects
 from runs import local_ledger
-from runs.checkpoints import set_up
+from runs.checkpoints import set_up_through
 from runs.drain import Drain
 from runs.drive import Parts, Seat, Workflow
 from runs.errors import UsageError
@@ -27,11 +27,13 @@ from tools.query import QueryServer
 def parts_for(settings: Settings, drain: Drain) -> Generator[Parts]:
     """Everything that driving needs: Postgres and the ledger are started where they are local and do not run."""
     store = open_store(settings)
-    set_up(store)
     objects = Objects(settings.objects_url)
-    with local_ledger.connect(settings) as ledger:
+    with closing(store.database()) as database, ExitStack() as stack:
+        set_up_through(database, store)
+        ledger = stack.enter_context(local_ledger.connect(settings))
         yield Parts(
             store=store,
+            open_database=lambda: database,
             ledger=ledger,
             ledger_id=local_ledger.ledger_id(settings),
             objects_url=objects.url,

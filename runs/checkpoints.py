@@ -20,6 +20,7 @@ from typing import Any
 # The serializer would otherwise import and call whatever a checkpoint row names (CVE-2026-28277). Read at import.
 os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
 
+import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.base import CheckpointTuple as Saved
@@ -30,9 +31,11 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
-from onward_ledger.database.postgres import PostgresTransaction, connection_string
+from onward_ledger.database import Database, PostgresDatabase, statement
+from onward_ledger.database.postgres import PostgresTransaction, check_alive, connection_string
 from onward_ledger.database.sqlite import SqliteTransaction, connect
 from runs.errors import ServiceUnreachable
+from runs.holder import BEHIND_POOLER
 from runs.store import JSON_COLUMNS, POSTGRES_ENGINE, SQLITE_ENGINE, PostgresStore, SqliteStore, Store, driver_name
 
 _SETUP_PATIENCE_SECONDS = 60.0
@@ -109,18 +112,21 @@ def set_up(store: Store) -> None:
     """Bring our schema and the checkpointer's tables to this version, every one of them behind the fence.
 
     Safe in many processes at once; touches nothing where all is in place. Raises the errors of
-    `onward_ledger.database`, and ServiceUnreachable behind a connection pooler that does not keep sessions.
+    `onward_ledger.database`, and ServiceUnreachable when another process does not come to an end with it.
     """
+    with closing(store.database("onward set-up")) as database:
+        set_up_through(database, store)
+
+
+def set_up_through(database: Database, store: Store) -> None:
+    """The same, through a database of the store that the caller goes on with."""
+    database.migrate()
     if isinstance(store, PostgresStore):
-        with closing(store.database("onward set-up")) as database:
-            database.migrate()
-            with database.connection() as connection, database.connection() as other:
-                _assert_sessions_are_kept(connection, other)
-                _set_up_postgres(connection)
+        assert isinstance(database, PostgresDatabase)
+        with database.connection() as connection:
+            _set_up_postgres(connection)
     else:
         assert isinstance(store, SqliteStore)
-        with closing(store.database()) as database:
-            database.migrate()
         _set_up_sqlite(store)
 
 
@@ -155,7 +161,7 @@ def _postgres_pool(store: PostgresStore, run_id: str, epoch: int, holder_id: int
         open=False,
         timeout=10,
         kwargs={"autocommit": True, "prepare_threshold": None, "row_factory": dict_row},
-        check=Pool.check_connection,
+        check=check_alive,
         name=f"checkpoints of {run_id}",
     )
     with pool:
@@ -169,24 +175,7 @@ def _assert_fence_arrived(pool: Pool, store: PostgresStore, expected: str) -> No
         assert connection.autocommit, "checkpoints need autocommit"
         found = PostgresTransaction(connection, POSTGRES_ENGINE).one("my_fence")
     if found != {"fence": expected, "schema": store.schema}:
-        raise ServiceUnreachable(_BEHIND_POOLER)
-
-
-_BEHIND_POOLER = (
-    "The database is behind a connection pooler that does not keep sessions, so the fence against late writers cannot "
-    "hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
-)
-
-
-def _assert_sessions_are_kept(first: Connection[dict[str, Any]], second: Connection[dict[str, Any]]) -> None:
-    """A transaction pooler gives each transaction another server connection; session locks mean nothing there."""
-    engine = PostgresTransaction(first, POSTGRES_ENGINE)
-    pids = [engine.one("backend_pid")]
-    with second.transaction():
-        PostgresTransaction(second, POSTGRES_ENGINE).one("backend_pid")  # takes what a pooler would give to `first`
-        pids.append(engine.one("backend_pid"))
-    if pids[0] != pids[1]:
-        raise ServiceUnreachable(_BEHIND_POOLER)
+        raise ServiceUnreachable(BEHIND_POOLER)
 
 
 def _set_up_postgres(connection: Connection[dict[str, Any]]) -> None:
@@ -203,12 +192,12 @@ def _set_up_postgres(connection: Connection[dict[str, Any]]) -> None:
 
 
 def _postgres_is_ready(engine: PostgresTransaction) -> bool:
-    tables = engine.one("has_checkpoints")
-    if tables is None or not tables["found"]:
+    try:
+        found, unfenced = engine.at_once(statement("checkpoint_version"), statement("unfenced_tables"))
+    except psycopg.errors.UndefinedTable:  # before the first set-up
         return False
-    version = engine.one("checkpoint_version")
     newest = len(PostgresSaver.MIGRATIONS) - 1
-    return version is not None and version["version"] == newest and not engine.all("unfenced_tables")
+    return found.row == {"version": newest} and not unfenced.rows
 
 
 def _wait_for_setup_lock(engine: PostgresTransaction) -> None:

@@ -11,7 +11,6 @@ import time
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from onward_ledger.database import Database
 from runs.errors import ClockSkew
 
 # More than this and a driver does not drive.
@@ -21,14 +20,12 @@ LARGEST_SKEW_SECONDS = 2.0
 _UUID_EPOCH = 0x01B21DD213814000
 
 
-def check_clock(database: Database) -> None:
+def check_clock(asked: datetime, there: datetime, answered: datetime) -> None:
     """Raise ClockSkew when this machine's clock and the database's differ by more than LARGEST_SKEW_SECONDS.
 
-    The question takes time to travel; only what cannot be explained by that counts.
+    `there` is what the database said to a question of this machine between `asked` and `answered`. It takes time to
+    travel; only what cannot be explained by that counts.
     """
-    asked = datetime.now(UTC)
-    there = database.now()
-    answered = datetime.now(UTC)
     ahead, behind = (asked - there).total_seconds(), (there - answered).total_seconds()
     skew = max(ahead, behind)
     if skew > LARGEST_SKEW_SECONDS:

@@ -19,13 +19,14 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.graph.state import CompiledStateGraph, StateGraph
-from langgraph.types import Command
+from langgraph.types import Command, StateSnapshot
 
 from graph.context import Context, LeaseLost
 from graph.errors import OutcomeUnknown
@@ -47,7 +48,7 @@ from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait, 
 from runs.outcome import Outcome
 from runs.recorder import DriveRecorder
 from runs.registry import Run, Status
-from runs.store import Store, driver_name
+from runs.store import Store
 from runs.wake import UNKNOWN_OUTCOME, Ledger, decision_of, is_answered
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
@@ -79,11 +80,13 @@ class Seat:
 class Parts:
     """What a drive works with.
 
-    `workflow` raises KeyError for a version that is not served here; `check_run` raises a RunError for a run that this
-    installation cannot drive for another reason (its model is not there), before anything of it is touched.
+    `open_database` opens what the drive reads and writes rows through; the drive closes it. `workflow` raises KeyError
+    for a version that is not served here; `check_run` raises a RunError for a run that this installation cannot drive
+    for another reason (its model is not there), before anything of it is touched.
     """
 
     store: Store
+    open_database: Callable[[], Database]
     ledger: Ledger
     ledger_id: str
     objects_url: str
@@ -102,13 +105,14 @@ def drive(run_id: str, parts: Parts) -> Outcome:
     OtherVersion, ClockSkew), and `onward_ledger.database.Unreachable` when the database is lost: the run is then
     resumable as it is.
     """
-    with closing(parts.store.database()) as looking:
-        run = registry.get(looking, run_id)
-        workflow = _look(run, parts)
-        check_clock(looking)
     with ExitStack() as stack:
-        holder = stack.enter_context(closing(parts.store.open_holder("driver", run)))
-        database = stack.enter_context(closing(parts.store.database(driver_name(run_id, holder.holder_id))))
+        database = stack.enter_context(closing(parts.open_database()))
+        asked = datetime.now(UTC)
+        run = registry.get(database, run_id)
+        answered = datetime.now(UTC)
+        workflow = _look(run, parts)
+        check_clock(asked, run.now_at, answered)
+        holder = stack.enter_context(closing(parts.store.open_holder("driver", run, database)))
         claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds)
         return _Drive(parts, workflow, holder, database, claim).go()
 
@@ -213,11 +217,11 @@ class _Drive:
         ):
             graph = cast(Graph, self._workflow.build().compile(checkpointer=saver))
             self._recorder.check()
-            self._follow_head(graph)
-            return self._run_graph(graph, context)
+            snapshot = graph.get_state(self._config)
+            self._follow_head(snapshot)
+            return self._run_graph(graph, context, snapshot)
 
-    def _follow_head(self, graph: Graph) -> None:
-        snapshot = graph.get_state(self._config)
+    def _follow_head(self, snapshot: StateSnapshot) -> None:
         if snapshot.created_at is not None:
             follow_head((snapshot.config.get("configurable") or {})["checkpoint_id"], self._database.now())
 
@@ -230,12 +234,12 @@ class _Drive:
             "recursion_limit": self._workflow.recursion_limit,
         }
 
-    def _run_graph(self, graph: Graph, context: Context) -> Ending:
+    def _run_graph(self, graph: Graph, context: Context, snapshot: StateSnapshot) -> Ending:
         """Steps 4 and 5, again after each invocation until nothing is left to invoke."""
         before: tuple[Move, object] | None = None
         while True:
             self._heartbeat.check()
-            move, head = self._where(graph)
+            move, head = self._where(snapshot)
             if not isinstance(move, Start | Continue | Resume):
                 return move
             if (move, head) == before:
@@ -245,17 +249,18 @@ class _Drive:
             try:
                 self._invoke(graph, context, move)
             except GraphDrained:
-                now, _ = self._where(graph)
+                now, _ = self._where(graph.get_state(self._config))
                 return now if isinstance(now, Finish | Wait | Broken) else Drained()
             except Exception as error:
                 if not self._ended_all_the_same(graph, error):
                     raise
+            snapshot = graph.get_state(self._config)
 
     def _ended_all_the_same(self, graph: Graph, error: Exception) -> bool:
         """After an error the state decides, not the error: a connection lost behind the last commit loses nothing."""
         if meaning(error) == "fenced":
             return False
-        move, _ = self._where(graph)
+        move, _ = self._where(graph.get_state(self._config))
         if isinstance(move, Finish):
             self._recorder.record("error", describe(error) | {"after_the_end": True})
             return True
@@ -269,13 +274,18 @@ class _Drive:
             given = Command(resume=dict(move.answers))
         graph.invoke(given, self._config, context=context, durability="sync", control=self._parts.drain.control())
 
-    def _where(self, graph: Graph) -> tuple[Move, object]:
-        position = read_position(graph.get_state(self._config))
-        now = self._database.now()
-        asked = {question.action_id for question in position.questions if question.action_id}
-        found = {action_id: decision_of(self._parts.ledger, action_id, now) for action_id in asked}
-        decisions = {action_id: decision for action_id, decision in found.items() if decision is not None}
+    def _where(self, snapshot: StateSnapshot) -> tuple[Move, object]:
+        position = read_position(snapshot)
+        decisions = self._decisions({question.action_id for question in position.questions if question.action_id})
         return next_move(position, decisions, self._receipts(position.delivered_by)), position.evidence["checkpoint_id"]
+
+    def _decisions(self, asked: set[str]) -> dict[str, dict[str, Any]]:
+        """What people have said so far, by the action that they were asked about."""
+        if not asked:
+            return {}
+        now = self._database.now()
+        found = {action_id: decision_of(self._parts.ledger, action_id, now) for action_id in asked}
+        return {action_id: decision for action_id, decision in found.items() if decision is not None}
 
     def _receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
         """The delivery's receipt as the ledger records it; the state's own copy proves nothing."""

@@ -92,7 +92,7 @@ def end_drive(database: Database, run_id: str, epoch: int, heartbeat: Heartbeat,
 
 def _write(tx: Transaction, run: Run, epoch: int, move: _Move) -> bool:
     """False when the row has changed since it was read: somebody asked to cancel, or took over."""
-    tx.one("lock_run", run_id=run.run_id)
+    tx.send("lock_run", run_id=run.run_id)
     outcome = move.outcome
     moved = registry.move(
         tx,
@@ -108,7 +108,7 @@ def _write(tx: Transaction, run: Run, epoch: int, move: _Move) -> bool:
         return False
     if move.action_ids is not None:
         data = {"reason": outcome.reason, "action_ids": list(move.action_ids)}
-        events.append(tx, run.run_id, "waiting", data, epoch=epoch)
+        events.send(tx, run.run_id, "waiting", data, epoch=epoch)
     if move.word == "request_cancel":
         return False  # the second half of cancelling follows, under the same lease
     released = tx.run("release_lease", run_id=run.run_id, epoch=epoch)

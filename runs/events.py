@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward_ledger.database import Database, Row, Transaction
+from onward_ledger.database import Database, Row, Statement, Transaction, statement
 
 # How many events one read answers at most; ask again behind the last one's seq.
 PAGE = 500
@@ -58,24 +58,39 @@ class Event:
         }
 
 
+def numbered(
+    run_id: str, kind: str, data: dict[str, Any], *, step: str | None = None, epoch: int | None = None
+) -> tuple[Statement, Statement]:
+    """The statements that add an event. The first returns its `seq`; no row when `epoch` no longer drives the run.
+
+    `lock_run` stands before them in the same transaction, so the numbers commit in their order.
+    """
+    return (
+        statement("next_seq", run_id=run_id, epoch=epoch),
+        statement("insert_event", run_id=run_id, epoch=epoch, kind=kind, step=step, data=data),
+    )
+
+
 def append(
     tx: Transaction, run_id: str, kind: str, data: dict[str, Any], *, step: str | None = None, epoch: int | None = None
 ) -> int | None:
     """Add an event inside the caller's transaction; its seq, or None when `epoch` no longer drives the run.
 
-    The caller has executed `lock_run` in this transaction, so the numbers commit in their order.
+    The caller has executed `lock_run` in this transaction.
     """
-    row = tx.one("next_seq", run_id=run_id, epoch=epoch)
-    if row is None:
-        return None
-    tx.run("insert_event", run_id=run_id, seq=row["seq"], epoch=epoch, kind=kind, step=step, data=data)
-    return int(row["seq"])
+    number, _ = tx.at_once(*numbered(run_id, kind, data, step=step, epoch=epoch))
+    return int(number.row["seq"]) if number.row else None
+
+
+def send(tx: Transaction, run_id: str, kind: str, data: dict[str, Any], *, epoch: int | None = None) -> None:
+    """Add an event with whatever this transaction does next, where it has just compared the epoch."""
+    for each in numbered(run_id, kind, data, epoch=epoch):
+        tx.send(each.name, **each.params)
 
 
 def read(database: Database, run_id: str, *, after: int = 0, limit: int = PAGE) -> list[Event]:
     """Events behind the cursor `after`, in order, at most `limit`. A number that was seen hides none before it."""
-    with database.reading() as tx:
-        rows = tx.all("events_after", run_id=run_id, after=after, limit=limit)
+    rows = database.read("events_after", run_id=run_id, after=after, limit=limit)
     return [Event.from_row(row) for row in rows]
 
 

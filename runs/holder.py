@@ -24,12 +24,18 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from onward_ledger.database import PostgresDatabase, SqliteDatabase, Unreachable
+from onward_ledger.database import PostgresDatabase, SqliteDatabase, Unreachable, statement
 from onward_ledger.database.postgres import PostgresTransaction
+from runs.errors import ServiceUnreachable
 
 # How long a holder that lost its connection tries to take its key back from its own dying session.
 RETAKE_SECONDS = 5.0
 _RETRY_SECONDS = 0.05
+
+BEHIND_POOLER = (
+    "The database is behind a connection pooler that does not keep sessions, so the fence against late writers cannot "
+    "hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
+)
 
 # A hung network must not hold a heartbeat longer than this.
 _NETWORK_TIMEOUT_MS = 5000
@@ -42,6 +48,14 @@ class Holder(Protocol):
 
     def renew(self, run_id: str, epoch: int) -> bool:
         """One heartbeat: extend the lease. False when the epoch has moved; Unreachable when nothing is known."""
+        ...
+
+    def check_session(self) -> None:
+        """Raise ServiceUnreachable when what shows this holder's life is not its own.
+
+        Called while another connection has a transaction open: that one would have got the session behind the key from
+        a pooler that keeps none.
+        """
         ...
 
     def close(self) -> None:
@@ -96,10 +110,10 @@ class PostgresHolder:
         self._statements = statements
         self._engine = engine
         self._conninfo = database.conninfo
-        with database.transaction() as tx:
-            row = tx.one("insert_holder", **_self_description(kind))
-        assert row is not None
-        self.holder_id: int = row["holder_id"]
+        (made,) = database.at_once(statement("insert_holder", **_self_description(kind)))
+        assert made.row is not None
+        self.holder_id: int = made.row["holder_id"]
+        self._session: object = None
         self._connection = self._connect()
 
     def renew(self, run_id: str, epoch: int) -> bool:
@@ -112,6 +126,11 @@ class PostgresHolder:
         except psycopg.OperationalError as error:
             self._connection.close()
             raise Unreachable(f"The heartbeat did not reach Postgres: {error}") from error
+
+    def check_session(self) -> None:
+        """See Holder.check_session. A pooler in transaction mode gives each transaction another server's session."""
+        if self.session().one("backend_pid") != {"pid": self._session}:
+            raise ServiceUnreachable(BEHIND_POOLER)
 
     def close(self) -> None:
         """See Holder.close."""
@@ -141,6 +160,7 @@ class PostgresHolder:
             row = tx.one("try_holder_key", holder_id=self.holder_id)
             assert row is not None
             if row["locked"]:
+                self._session = row["pid"]
                 return
             if time.monotonic() > deadline:
                 raise Unreachable("The key of this driver is held by another session, so its life cannot be shown.")
@@ -173,6 +193,9 @@ class SqliteHolder:
         """See Holder.renew."""
         with self._database.transaction() as tx:
             return tx.run("renew_lease", run_id=run_id, epoch=epoch, holder_id=self.holder_id) == 1
+
+    def check_session(self) -> None:
+        """See Holder.check_session: a file has no pooler."""
 
     def close(self) -> None:
         """See Holder.close. The id is never used again, so the file can go."""

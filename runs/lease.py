@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from onward_ledger.database import Database, Transaction
+from onward_ledger.database import Database, Transaction, statement
 from runs import events, registry
 from runs.errors import DrivenElsewhere, RunFinished, StateChanged, WaitingForPerson
 from runs.holder import Holder, host_name, is_that_process
@@ -90,28 +90,27 @@ def _take(store: Store, database: Database, seen: Run, why: Why, holder: Holder,
     before = seen.epoch or 0
     with store.taking_over(database, seen) as tx:
         taken = _next_epoch(tx, seen, why, before, holder, lease_seconds)
-    now = registry.get(database, seen.run_id)
-    if not taken:
+        holder.check_session()
+    if taken is None:
+        now = registry.get(database, seen.run_id)
         _refuse_unclaimable(now)
         if now.driven and now.driver == "alive":
             raise _driven(now, "alive")
         raise StateChanged(f"The run {seen.run_id} is {now.status} now. Try again.")
-    return Claim(run=now, epoch=before + 1, why=why, before=before)
+    return Claim(run=taken, epoch=before + 1, why=why, before=before)
 
 
-def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holder, lease_seconds: float) -> bool:
-    """Run row first, then lease row; the claim holds if both are as they were seen."""
-    locked = tx.one("lock_run", run_id=seen.run_id)
-    lease = tx.one("lock_lease", run_id=seen.run_id)
+def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holder, lease_seconds: float) -> Run | None:
+    """Run row first, then lease row; the claim holds if both are as they were seen. The run under the new epoch."""
+    mine = {"run_id": seen.run_id}
+    answers = tx.at_once(statement("lock_run", **mine), statement("lock_lease", **mine))
+    locked, lease = answers[0].row, answers[1].row
     assert locked is not None
     if locked["version"] != seen.version or (lease["epoch"] if lease else 0) != before:
-        return False
+        return None
     if why == "expired" and lease is not None and not lease["over"]:
-        return False  # renewed meanwhile
-    taken = tx.run(
-        "take_lease", run_id=seen.run_id, epoch=before + 1, holder_id=holder.holder_id, seconds=float(lease_seconds)
-    )
-    assert taken == 1, "the lease row is locked and its epoch was compared"
+        return None  # renewed meanwhile
+    tx.send("take_lease", **mine, epoch=before + 1, holder_id=holder.holder_id, seconds=float(lease_seconds))
     moved = registry.move(
         tx,
         seen,
@@ -120,23 +119,25 @@ def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holde
         failures=seen.failures,
         reason=seen.reason if seen.status is Status.CANCEL_REQUESTED else None,
     )
-    assert moved, "the run row is locked and its version was compared"
-    events.append(tx, seen.run_id, "claimed", {"why": why, "before": before, **_who(seen)}, epoch=before + 1)
-    return True
+    assert moved, "both rows are locked and were compared, so the epoch and the version are what was seen"
+    events.send(tx, seen.run_id, "claimed", {"why": why, "before": before, **_who(seen)}, epoch=before + 1)
+    row = tx.one("run", **mine)
+    assert row is not None
+    return Run.from_row(row)
 
 
 def raise_epoch(database: Database, run: Run, epoch: int, to: int, holder: Holder) -> bool:
     """Move on to a higher epoch of our own: the ledger was ahead of a restored database. False: no longer ours."""
     assert to > epoch
     with database.transaction() as tx:
-        tx.one("lock_run", run_id=run.run_id)
+        tx.send("lock_run", run_id=run.run_id)
         lease = tx.one("lock_lease", run_id=run.run_id)
         if lease is None or lease["epoch"] != epoch or lease["holder_id"] != holder.holder_id:
             return False
         seconds = run.lease_seconds
         assert seconds is not None
         tx.run("take_lease", run_id=run.run_id, epoch=to, holder_id=holder.holder_id, seconds=seconds)
-        events.append(tx, run.run_id, "epoch_raised", {"from": epoch, "to": to}, epoch=to)
+        events.send(tx, run.run_id, "epoch_raised", {"from": epoch, "to": to}, epoch=to)
     return True
 
 

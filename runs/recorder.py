@@ -11,7 +11,7 @@ from typing import Any
 
 from graph.context import LeaseLost
 from onward_ledger.action import Action, Status
-from onward_ledger.database import Database, Transaction
+from onward_ledger.database import Database, Row, Statement, statement
 from runs import events
 from runs.errors import LimitReached
 from runs.heartbeat import Heartbeat
@@ -48,26 +48,21 @@ class DriveRecorder:
     def record(self, kind: str, data: dict[str, Any], *, step: str | None = None) -> None:
         """Append one event under this epoch."""
         self._heartbeat.check()
-        with self._database.transaction() as tx:
-            self._append(tx, kind, data, step)
+        self._write(events.numbered(self._run_id, kind, data, step=step, epoch=self._epoch))
 
     def step_started(self, step: str) -> int:
         """See Recorder."""
         self.check()
-        with self._database.transaction() as tx:
-            tx.one("lock_run", run_id=self._run_id)
-            row = tx.one("attempts_of_step", run_id=self._run_id, step=step)
-            assert row is not None
-            attempt = int(row["attempts"]) + 1
-            self._append(tx, "step_started", {"attempt": attempt}, step)
-        return attempt
+        mine = {"run_id": self._run_id, "epoch": self._epoch}
+        started = self._write((statement("next_seq", **mine), statement("insert_step_started", **mine, step=step)))
+        assert started is not None, "the event was numbered, so it was written"
+        return int(started["attempt"])
 
     def step_finished(self, step: str) -> None:
         """See Recorder. The failures before it no longer count."""
         self._heartbeat.check()
-        with self._database.transaction() as tx:
-            self._append(tx, "step_finished", {}, step)
-            tx.run("note_progress", run_id=self._run_id)
+        finished = events.numbered(self._run_id, "step_finished", {}, step=step, epoch=self._epoch)
+        self._write(finished, statement("note_progress", run_id=self._run_id, epoch=self._epoch))
 
     def progress(self, step: str, text: str, *, done: int | None = None, total: int | None = None) -> None:
         """See Recorder."""
@@ -98,15 +93,15 @@ class DriveRecorder:
             "output_tokens": output_tokens,
             "cost_usd": cost_usd,
         }
-        with self._database.transaction() as tx:
-            self._append(tx, "model_call_finished", data, None)
-            row = tx.one(
-                "add_spending",
-                run_id=self._run_id,
-                micros=round((cost_usd or 0) * MICROS),
-                input_tokens=input_tokens or 0,
-                output_tokens=output_tokens or 0,
-            )
+        spent = statement(
+            "add_spending",
+            run_id=self._run_id,
+            epoch=self._epoch,
+            micros=round((cost_usd or 0) * MICROS),
+            input_tokens=input_tokens or 0,
+            output_tokens=output_tokens or 0,
+        )
+        row = self._write(events.numbered(self._run_id, "model_call_finished", data, epoch=self._epoch), spent)
         assert row is not None
         self._spent_micros = row["spent_micros"]
 
@@ -123,8 +118,13 @@ class DriveRecorder:
         }
         self.record("receipt" if action.status is Status.SUCCEEDED else "action", data, step=action.step)
 
-    def _append(self, tx: Transaction, kind: str, data: dict[str, Any], step: str | None) -> None:
-        tx.one("lock_run", run_id=self._run_id)
-        if events.append(tx, self._run_id, kind, data, step=step, epoch=self._epoch) is None:
+    def _write(self, event: tuple[Statement, Statement], *also: Statement) -> Row | None:
+        """An event, and what goes with it, in one commit and one exchange; the row of the last statement.
+
+        Each statement compares the epoch behind the lock, so all of them change something or none does.
+        """
+        _, number, *answers = self._database.at_once(statement("lock_run", run_id=self._run_id), *event, *also)
+        if number.row is None:
             self._heartbeat.lose("another driver has taken over")
             raise LeaseLost(f"The run {self._run_id} is no longer driven under epoch {self._epoch}.")
+        return answers[-1].row

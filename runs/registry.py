@@ -21,7 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from onward_ledger.database import Database, Row, Transaction
+from onward_ledger.database import Database, Row, Transaction, statement
 from onward_ledger.objects import Objects
 from runs import events
 from runs.errors import AmbiguousRun, OtherStore, RunNotFound, StateChanged, UnknownTransition, UsageError
@@ -189,32 +189,28 @@ def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run
     run_id = str(uuid.uuid4())
     staged = Files(objects, run_id).put(data)
     row = {field.name: getattr(new, field.name) for field in fields(new)}
-    with database.transaction() as tx:
-        tx.run(
-            "insert_run",
-            **row
-            | {
-                "run_id": run_id,
-                "asks": list(new.asks),
-                "params": new.params or {},
-                "input_name": os.fsencode(path.name).decode("utf-8", "replace"),  # a file's name need not be text
-                "input_key": staged["key"],
-                "input_digest": staged["digest"],
-                "input_size": staged["size"],
-                "objects": objects.url,
-            },
-        )
-        events.append(tx, run_id, "created", {})
-    return get(database, run_id)
+    row |= {
+        "run_id": run_id,
+        "asks": list(new.asks),
+        "params": new.params or {},
+        "input_name": os.fsencode(path.name).decode("utf-8", "replace"),  # a file's name need not be text
+        "input_key": staged["key"],
+        "input_digest": staged["digest"],
+        "input_size": staged["size"],
+        "objects": objects.url,
+    }
+    created = events.numbered(run_id, "created", {})
+    *_, made = database.at_once(statement("insert_run", **row), *created, statement("run", run_id=run_id))
+    assert made.row is not None
+    return Run.from_row(made.row)
 
 
 def get(database: Database, run_id: str) -> Run:
     """A run by its full id. Raises RunNotFound."""
-    with database.reading() as tx:
-        row = tx.one("run", run_id=run_id)
-    if row is None:
+    rows = database.read("run", run_id=run_id)
+    if not rows:
         raise RunNotFound(f"There is no run {run_id}. `onward list` shows the runs there are.")
-    return Run.from_row(row)
+    return Run.from_row(rows[0])
 
 
 def find(database: Database, typed: str) -> Run:
@@ -227,8 +223,7 @@ def find(database: Database, typed: str) -> Run:
         raise UsageError(
             f"{typed!r} is not a run id. Give the id, or at least its first four characters; `onward list` shows them."
         )
-    with database.reading() as tx:
-        found = [row["run_id"] for row in tx.all("run_ids_like", prefix=prefix)]
+    found = [row["run_id"] for row in database.read("run_ids_like", prefix=prefix)]
     if not found:
         raise RunNotFound(f"There is no run {typed}. `onward list` shows the runs there are.")
     if len(found) > 1:
@@ -240,8 +235,8 @@ def list_runs(database: Database, *, status: Status | None = None, limit: int = 
     """The newest runs first."""
     with database.reading() as tx:
         ids = tx.all("run_ids", status=status, limit=limit)
-        rows = [tx.one("run", run_id=row["run_id"]) for row in ids]
-    return [Run.from_row(row) for row in rows if row is not None]
+        found = tx.at_once(*(statement("run", run_id=row["run_id"]) for row in ids)) if ids else []
+    return [Run.from_row(answer.row) for answer in found if answer.row is not None]
 
 
 def move(
@@ -257,7 +252,7 @@ def move(
 ) -> bool:
     """One transition with its event, by compare-and-set on what `run` says; False when it no longer holds.
 
-    `epoch` is given by drivers: the transition then also fails when another one has taken over. The caller has executed
+    `epoch` is given by drivers: the transition then also fails when another one has taken over. The caller has sent
     `lock_run` in this transaction.
     """
     after = target(run.status, word)
@@ -275,8 +270,7 @@ def move(
     )
     if moved:
         data = {"from": str(run.status), "to": str(after), "reason": reason}
-        seq = events.append(tx, run.run_id, "status", data, epoch=epoch)
-        assert seq is not None, "the same transaction has just compared the epoch"
+        events.send(tx, run.run_id, "status", data, epoch=epoch)
     return moved == 1
 
 
@@ -285,7 +279,7 @@ def transition(
 ) -> Run:
     """A transition by somebody who does not drive: a decision arrived, a run is cancelled. Raises StateChanged."""
     with database.transaction() as tx:
-        tx.one("lock_run", run_id=run.run_id)
+        tx.send("lock_run", run_id=run.run_id)
         moved = move(tx, run, word, reason=reason, message=message)
     if not moved:
         now = get(database, run.run_id)

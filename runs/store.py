@@ -49,8 +49,12 @@ class Store(Protocol):
         """A new database of named statements; the caller closes it."""
         ...
 
-    def open_holder(self, kind: str, run: Run | None = None) -> Holder:
-        """Register this process as one that drives, and take its key. `run`: what it is going to drive."""
+    def open_holder(self, kind: str, run: Run | None = None, database: Database | None = None) -> Holder:
+        """Register this process as one that drives, and take its key.
+
+        `run`: what it is going to drive, and `database`: through what. Its sessions go by the driver's name from then
+        on, so that a take-over knows whose they are.
+        """
         ...
 
     def taking_over(self, database: Database, run: Run) -> AbstractContextManager[Transaction]:
@@ -89,10 +93,16 @@ class PostgresStore:
             max_connections=4,
         )
 
-    def open_holder(self, kind: str, run: Run | None = None) -> PostgresHolder:
+    def open_holder(self, kind: str, run: Run | None = None, database: Database | None = None) -> PostgresHolder:
         """See Store.open_holder."""
-        with closing(self.database()) as database:
-            return PostgresHolder(database, kind, load_statements(SQL / "postgres"), POSTGRES_ENGINE)
+        with ExitStack() as stack:
+            if database is None:
+                database = stack.enter_context(closing(self.database()))
+            assert isinstance(database, PostgresDatabase)
+            holder = PostgresHolder(database, kind, load_statements(SQL / "postgres"), POSTGRES_ENGINE)
+            if run is not None:
+                database.rename(driver_name(run.run_id, holder.holder_id))
+            return holder
 
     @contextmanager
     def taking_over(self, database: Database, run: Run) -> Generator[Transaction]:
@@ -100,14 +110,13 @@ class PostgresStore:
         assert isinstance(database, PostgresDatabase)
         name = driver_name(run.run_id, run.holder_id or 0)
         done = threading.Event()
-        with database.connection() as connection, connection.transaction():
-            engine = PostgresTransaction(connection, POSTGRES_ENGINE)
-            engine.all("limit_lock_wait", milliseconds=LONGEST_LOCK_WAIT_MS)
-            pid = connection.info.backend_pid
+        with database.transaction() as tx:
+            tx.with_statements(POSTGRES_ENGINE).send("limit_lock_wait", milliseconds=LONGEST_LOCK_WAIT_MS)
+            pid = tx.connection.info.backend_pid
             clearer = threading.Thread(target=_clear_the_way, args=(database, pid, name, done), daemon=True)
             clearer.start()
             try:
-                yield PostgresTransaction(connection, load_statements(SQL / "postgres"))
+                yield tx
             except psycopg.errors.LockNotAvailable as error:
                 raise StateChanged(
                     f"Another session keeps the run {run.run_id} locked in an open transaction. "
@@ -143,8 +152,8 @@ class SqliteStore:
             clock=self._clock,
         )
 
-    def open_holder(self, kind: str, run: Run | None = None) -> SqliteHolder:
-        """See Store.open_holder."""
+    def open_holder(self, kind: str, run: Run | None = None, database: Database | None = None) -> SqliteHolder:
+        """See Store.open_holder. A holder has a connection of its own: heartbeats wait for no other transaction."""
         with _ending_a_hanging_driver(run):
             return SqliteHolder(self.database(), kind, self.locks)
 

@@ -81,6 +81,5 @@ def wake_if_decided(database: Database, ledger: Ledger, run: Run) -> Run:
 
 def waits_for(database: Database, run_id: str) -> list[str]:
     """The actions that a run said it waits for when it last began to wait."""
-    with database.reading() as tx:
-        row = tx.one("last_event", run_id=run_id, kind="waiting")
-    return list(row["data"]["action_ids"]) if row else []
+    rows = database.read("last_event", run_id=run_id, kind="waiting")
+    return list(rows[0]["data"]["action_ids"]) if rows else []

@@ -115,7 +115,7 @@ def test_a_version_that_is_not_served_is_a_conflict(world):
 
 
 def test_a_clock_that_is_off_does_not_drive(world, monkeypatch):
-    monkeypatch.setattr(type(world.database), "now", lambda self: datetime.now(UTC) + timedelta(hours=1))
+    monkeypatch.setattr(world.store, "_clock", datetime.now(UTC) + timedelta(hours=1))
     with pytest.raises(ClockSkew):
         world.drive()
     untouched(world)

@@ -16,14 +16,14 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
+from psycopg_pool import ConnectionPool as Pool
 
 from graph.context import LeaseLost
 from onward_ledger.database import MissingRight
-from runs import lease
+from runs import lease, registry
 from runs.checkpoints import (
     FencedSqliteSaver,
     _assert_fence_arrived,
-    _assert_sessions_are_kept,
     _postgres_pool,
     fence,
     fenced_sqlite,
@@ -334,7 +334,7 @@ def test_the_start_up_option_survives_a_reconnection_of_the_pool(postgres_store,
             name = driver_name(run_id, holder.holder_id)
             with psycopg.connect(postgres_store.dsn, autocommit=True) as admin:
                 ended = admin.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
                     "where application_name = %s and pid in (select pid from pg_stat_activity where query !~ 'holder')",
                     (name,),
                 ).fetchall()
@@ -344,53 +344,33 @@ def test_the_start_up_option_survives_a_reconnection_of_the_pool(postgres_store,
         holder.close()
 
 
-class Pooled:
-    """A connection behind a transaction pooler: outside of a transaction, any server connection will do."""
-
-    autocommit = True
-
-    def __init__(self, pids, fence_text):
-        self.pids, self.fence_text = pids, fence_text
-
-    def execute(self, statement, _params=None):
-        answers = {"pg_backend_pid": {"pid": self.pids.pop(0) if "pg_backend_pid" in statement else 0}}
-        row = next((answers[k] for k in answers if k in statement), {"fence": self.fence_text, "schema": "onward"})
-
-        class Cursor:
-            def fetchall(self):
-                return [row]
-
-        return Cursor()
-
-    def transaction(self):
-        return closing(self)
-
-    def close(self):
-        pass
-
-
-class Pool:
-    def __init__(self, *connections):
-        self.connections = list(connections)
-
-    def connection(self):
-        return closing(self.connections.pop(0))
-
-
-@pytest.mark.parametrize(
-    ("pids", "arrived", "refusal"),
-    [([7, 7], "r:1", False), ([7, 8], "r:1", True), ([7, 7], None, True), ([7, 7], "r:2", True)],
-)
-def test_a_transaction_pooler_is_refused_with_the_reason(pids, arrived, refusal):
-    def check():
-        _assert_sessions_are_kept(Pooled(pids, arrived), Pooled([7], arrived))
-        _assert_fence_arrived(Pool(Pooled([], arrived)), PostgresStore("x"), "r:1")
-
-    if refusal:
+def test_a_transaction_pooler_is_refused_with_the_reason(postgres_store, objects, tmp_path):
+    """It gives the holder another session while the claim's transaction has the one that took the key."""
+    with closing(postgres_store.database()) as database:
+        run = new_run(database, objects, tmp_path)
+        holder = postgres_store.open_holder("test")
+        kept, holder._connection = holder._connection, psycopg.connect(postgres_store.dsn, row_factory=dict_row)
         with pytest.raises(ServiceUnreachable, match="does not keep sessions"):
-            check()
-    else:
-        check()
+            lease.claim(postgres_store, database, run.run_id, holder, lease_seconds=60)
+        untouched = registry.get(database, run.run_id)
+        assert (untouched.status, untouched.epoch, untouched.version) == ("queued", None, run.version)
+        holder.close()
+        holder._connection = kept
+        assert lease.claim(postgres_store, database, run.run_id, holder, lease_seconds=60).epoch == 1
+        holder.close()
+
+
+@pytest.mark.parametrize(("options", "refusal"), [("-c onward.fence=r:1", False), ("", True)])
+def test_a_pooler_that_drops_the_fence_is_refused_with_the_reason(postgres_store, options, refusal):
+    options += " -c search_path=onward"
+    with Pool(
+        postgres_store.dsn, min_size=1, kwargs={"options": options, "autocommit": True, "row_factory": dict_row}
+    ) as pool:
+        if refusal:
+            with pytest.raises(ServiceUnreachable, match="does not keep sessions"):
+                _assert_fence_arrived(pool, postgres_store, "r:1")
+        else:
+            _assert_fence_arrived(pool, postgres_store, "r:1")
 
 
 @pytest.mark.parametrize("who_makes_the_schema", ["the role", "the owner"])

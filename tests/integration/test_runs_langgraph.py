@@ -180,7 +180,7 @@ def test_a_connection_that_drops_in_the_middle_of_a_step_is_replaced(postgres_st
         def drop(_):
             with psycopg.connect(postgres_store.dsn, autocommit=True) as admin:
                 ended = admin.execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity where application_name like %s",
+                    "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like %s",
                     (f"onward {run_id}%",),
                 ).fetchall()
                 assert len(ended) >= 2  # the checkpointer's and the rows'; the heartbeat's connection has another name

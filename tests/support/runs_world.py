@@ -232,6 +232,7 @@ def parts(
 
     given: dict[str, Any] = {
         "store": store,
+        "open_database": store.database,
         "ledger": ledger,
         "ledger_id": LEDGER_ID,
         "objects_url": objects.url,

@@ -12,15 +12,13 @@ from langgraph.checkpoint.base import id as ids
 from runs.clock import LARGEST_SKEW_SECONDS, check_clock, follow_head
 from runs.errors import ClockSkew
 
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
-class Clock:
-    """A database whose clock is off by some seconds."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
-
-    def now(self):
-        return datetime.now(UTC) + timedelta(seconds=self.seconds)
+def off_by(seconds, *, on_the_way=0.0):
+    """When a database was asked whose clock is off by some seconds, what it said, and when."""
+    way = timedelta(seconds=on_the_way)
+    return NOW - way, NOW + timedelta(seconds=seconds), NOW + way
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +39,19 @@ def id_at(instant: datetime) -> str:
 
 @pytest.mark.parametrize("seconds", [0, LARGEST_SKEW_SECONDS - 0.5, -LARGEST_SKEW_SECONDS + 0.5])
 def test_a_small_difference_is_no_reason(seconds):
-    check_clock(Clock(seconds))
+    check_clock(*off_by(seconds))
 
 
 @pytest.mark.parametrize(("seconds", "word"), [(3600, "behind"), (-3600, "ahead of"), (2.5, "behind")])
 def test_a_large_difference_is_refused_and_named(seconds, word):
     with pytest.raises(ClockSkew, match=f"{abs(seconds):.1f} seconds {word} the database's"):
-        check_clock(Clock(seconds))
+        check_clock(*off_by(seconds))
+
+
+def test_the_time_that_the_question_took_says_nothing():
+    check_clock(*off_by(LARGEST_SKEW_SECONDS + 1, on_the_way=1.5))
+    with pytest.raises(ClockSkew):
+        check_clock(*off_by(LARGEST_SKEW_SECONDS + 1, on_the_way=0.5))
 
 
 def test_ids_go_on_behind_the_head_also_when_this_clock_is_behind():

@@ -7,15 +7,26 @@ where run_id = %(run_id)s
 returning last_seq as seq;
 
 -- name: insert_event
+-- Behind next_seq in the same transaction: the number is the one that it has just made. Where it made none, no row.
 insert into events (run_id, seq, epoch, kind, step, data)
-values (%(run_id)s, %(seq)s, %(epoch)s, %(kind)s, %(step)s, %(data)s);
+select r.run_id, r.last_seq, %(epoch)s, %(kind)s, %(step)s, %(data)s from runs r
+where r.run_id = %(run_id)s
+  and (%(epoch)s::bigint is null
+       or exists (select from leases l where l.run_id = r.run_id and l.epoch = %(epoch)s::bigint));
+
+-- name: insert_step_started
+-- An event as above that counts itself: the attempts of a step over all epochs.
+insert into events (run_id, seq, epoch, kind, step, data)
+select r.run_id, r.last_seq, %(epoch)s, 'step_started', %(step)s, jsonb_build_object('attempt', 1 + (
+    select count(*) from events e where e.run_id = r.run_id and e.step = %(step)s and e.kind = 'step_started'))
+from runs r
+where r.run_id = %(run_id)s
+  and exists (select from leases l where l.run_id = r.run_id and l.epoch = %(epoch)s)
+returning (data ->> 'attempt')::integer as attempt;
 
 -- name: events_after
 select run_id, seq, epoch, kind, step, data, created_at from events
 where run_id = %(run_id)s and seq > %(after)s order by seq limit %(limit)s;
-
--- name: attempts_of_step
-select count(*) as attempts from events where run_id = %(run_id)s and step = %(step)s and kind = 'step_started';
 
 -- name: unmatched_model_calls
 -- Calls that were started and never finished: they count as paid, amount unknown.

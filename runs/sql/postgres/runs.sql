@@ -49,11 +49,14 @@ where run_id = %(run_id)s and status = %(from_status)s and version = %(version)s
 update runs set spent_micros = spent_micros + %(micros)s, input_tokens = input_tokens + %(input_tokens)s,
                 output_tokens = output_tokens + %(output_tokens)s
 where run_id = %(run_id)s
+  and exists (select from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s)
 returning spent_micros;
 
 -- name: note_progress
 -- A finished step: transient failures before it no longer count.
-update runs set failures = 0 where run_id = %(run_id)s and failures > 0;
+update runs set failures = 0
+where run_id = %(run_id)s and failures > 0
+  and exists (select from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s);
 
 -- name: claimable
 select run_id, workflow_version, status::text as status, epoch, holder_id, why from claimable order by run_id;

@@ -7,15 +7,27 @@ where run_id = :run_id
 returning last_seq as seq;
 
 -- name: insert_event
+-- Behind next_seq in the same transaction: the number is the one that it has just made. Where it made none, no row.
 insert into events (run_id, seq, epoch, kind, step, data, created_at)
-values (:run_id, :seq, :epoch, :kind, :step, :data, onward_now());
+select r.run_id, r.last_seq, :epoch, :kind, :step, :data, onward_now() from runs r
+where r.run_id = :run_id
+  and (:epoch is null
+       or exists (select 1 from leases l where l.run_id = r.run_id and l.epoch = :epoch));
+
+-- name: insert_step_started
+-- An event as above that counts itself: the attempts of a step over all epochs.
+insert into events (run_id, seq, epoch, kind, step, data, created_at)
+select r.run_id, r.last_seq, :epoch, 'step_started', :step, json_object('attempt', 1 + (
+    select count(*) from events e where e.run_id = r.run_id and e.step = :step and e.kind = 'step_started')),
+    onward_now()
+from runs r
+where r.run_id = :run_id
+  and exists (select 1 from leases l where l.run_id = r.run_id and l.epoch = :epoch)
+returning json_extract(data, '$.attempt') as attempt;
 
 -- name: events_after
 select run_id, seq, epoch, kind, step, data, created_at from events
 where run_id = :run_id and seq > :after order by seq limit :limit;
-
--- name: attempts_of_step
-select count(*) as attempts from events where run_id = :run_id and step = :step and kind = 'step_started';
 
 -- name: unmatched_model_calls
 -- Calls that were started and never finished: they count as paid, amount unknown.

@@ -48,11 +48,14 @@ where run_id = :run_id and status = :from_status and version = :version
 update runs set spent_micros = spent_micros + :micros, input_tokens = input_tokens + :input_tokens,
                 output_tokens = output_tokens + :output_tokens
 where run_id = :run_id
+  and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch)
 returning spent_micros;
 
 -- name: note_progress
 -- A finished step: transient failures before it no longer count.
-update runs set failures = 0 where run_id = :run_id and failures > 0;
+update runs set failures = 0
+where run_id = :run_id and failures > 0
+  and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch);
 
 -- name: claimable
 select run_id, workflow_version, status, epoch, holder_id, why from claimable order by run_id;

@@ -11,18 +11,22 @@ Conventions that the engines rely on:
 """
 
 from onward_ledger.database.interface import (
+    Answer,
     Database,
     DatabaseError,
     MissingRight,
     Row,
     SchemaTooNew,
+    Statement,
     Transaction,
     Unreachable,
+    statement,
 )
 from onward_ledger.database.postgres import PostgresDatabase
 from onward_ledger.database.sqlite import SqliteDatabase
 
 __all__ = [
+    "Answer",
     "Database",
     "DatabaseError",
     "MissingRight",
@@ -30,6 +34,8 @@ __all__ = [
     "Row",
     "SchemaTooNew",
     "SqliteDatabase",
+    "Statement",
     "Transaction",
     "Unreachable",
+    "statement",
 ]

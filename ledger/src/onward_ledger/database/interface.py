@@ -9,10 +9,38 @@ DatabaseError
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A named statement with its parameters; see `statement`."""
+
+    name: str
+    params: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a statement returned, and how many rows it returned or changed."""
+
+    rows: list[Row]
+    count: int
+
+    @property
+    def row(self) -> Row | None:
+        """The only row, or None. More than one row is a bug and raises."""
+        assert len(self.rows) <= 1, f"{len(self.rows)} rows where one is expected"
+        return self.rows[0] if self.rows else None
+
+
+def statement(name: str, **params: object) -> Statement:
+    """One of several statements that are sent together: `at_once(statement("lock_run", run_id=…), …)`."""
+    return Statement(name, params)
 
 
 class DatabaseError(Exception):
@@ -32,7 +60,11 @@ class SchemaTooNew(DatabaseError):
 
 
 class Transaction(Protocol):
-    """One open transaction. It commits when its `with` block ends and rolls back when the block raises."""
+    """One open transaction. It commits when its `with` block ends and rolls back when the block raises.
+
+    Each question and its answer are one exchange with a server, so ask for as much at once as goes together. Every
+    statement of a transaction sees what was committed before it began, not only before the transaction did.
+    """
 
     def all(self, name: str, **params: object) -> list[Row]:
         """Run the named statement and return every row."""
@@ -46,12 +78,31 @@ class Transaction(Protocol):
         """Run the named statement and return how many rows it changed."""
         ...
 
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """Run the statements one after the other, in one exchange; the answer of each."""
+        ...
+
+    def send(self, name: str, **params: object) -> None:
+        """Run the named statement, whose answer nobody needs, with the next one or with the commit.
+
+        An error of it is raised there.
+        """
+        ...
+
 
 class Database(Protocol):
     """A store of named statements."""
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction (SQLite: a write transaction, so that reads in it cannot go stale)."""
+        ...
+
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """A whole transaction in one exchange: the statements one after the other, then the commit."""
+        ...
+
+    def read(self, name: str, **params: object) -> list[Row]:
+        """The rows of one statement that only reads; as `reading`, in one exchange."""
         ...
 
     def reading(self) -> AbstractContextManager[Transaction]:

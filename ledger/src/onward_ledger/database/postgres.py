@@ -1,21 +1,35 @@
-"""Postgres behind named statements: a pool of direct connections whose search_path is one schema."""
+"""Postgres behind named statements: a pool of direct connections whose search_path is one schema.
+
+Parameters are merged into the text here (libpq quotes them), since only the simple query protocol takes several
+statements in one message. So a transaction costs few exchanges, and no prepared statement is left behind.
+"""
 
 from __future__ import annotations
 
 import json
+import select
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 import psycopg
-from psycopg import sql
+from psycopg import ClientCursor, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from onward_ledger.database.interface import DatabaseError, MissingRight, Row, SchemaTooNew, Unreachable
+from onward_ledger.database.interface import (
+    Answer,
+    DatabaseError,
+    MissingRight,
+    Row,
+    SchemaTooNew,
+    Statement,
+    Unreachable,
+)
 from onward_ledger.database.statements import load_schema, load_statements
 
 # Two processes that start at once must not both create the schema. One fixed key in the two-integer key space;
@@ -28,29 +42,80 @@ Connection = psycopg.Connection[dict[str, Any]]
 
 
 class PostgresTransaction:
-    """A transaction on one pooled connection."""
+    """Named statements on one connection, in whatever transaction it is in."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, LiteralString]) -> None:
-        self._connection = connection
+        self.connection = connection
         self._statements = statements
-
-    def _execute(self, name: str, params: Mapping[str, object]) -> psycopg.Cursor[dict[str, Any]]:
-        bound = {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in params.items()}
-        return self._connection.execute(self._statements[name], bound)
+        self._cursor = ClientCursor[dict[str, Any]](connection)
+        self._waiting: list[str] = []
 
     def all(self, name: str, **params: object) -> list[Row]:
         """Every row of the named statement."""
-        return self._execute(name, params).fetchall()
+        return self._ask(name, params).rows
 
     def one(self, name: str, **params: object) -> Row | None:
         """The only row of the named statement, or None."""
-        rows = self.all(name, **params)
-        assert len(rows) <= 1, f"{name} returned {len(rows)} rows where one is expected"
-        return rows[0] if rows else None
+        return self._ask(name, params).row
 
     def run(self, name: str, **params: object) -> int:
         """The number of rows that the named statement changed."""
-        return self._execute(name, params).rowcount
+        return self._ask(name, params).count
+
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """The answer of each statement; all are one message."""
+        for each in statements:
+            self.send(each.name, **each.params)
+        return self._flush()[-len(statements) :]
+
+    def send(self, name: str, **params: object) -> None:
+        """Put the statement into the next message."""
+        bound = {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in params.items()}
+        self._waiting.append(self._cursor.mogrify(self._statements[name], bound))
+
+    def with_statements(self, statements: Mapping[str, LiteralString]) -> PostgresTransaction:
+        """The same transaction with other named statements; what waits here waits there."""
+        other = PostgresTransaction(self.connection, statements)
+        other._waiting = self._waiting
+        return other
+
+    def begin(self) -> None:
+        """Begin a transaction with the first statement: until then there is nothing that it could see or hold."""
+        assert not self._waiting
+        self._waiting.append("begin")
+
+    def commit(self) -> None:
+        """Send what waits, and commit."""
+        if self._waiting == ["begin"]:
+            return
+        self._waiting.append("commit")
+        self._flush()
+        done = self._cursor.statusmessage
+        assert done == "COMMIT", f"an error inside the transaction was ignored, so it ended with {done}"
+
+    def roll_back(self) -> None:
+        """End the transaction without a trace; what waits is dropped."""
+        self._waiting.clear()
+        if self.connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            self._cursor.execute("rollback")
+
+    def _ask(self, name: str, params: Mapping[str, object]) -> Answer:
+        self.send(name, **params)
+        return self._flush()[-1]
+
+    def _flush(self) -> list[Answer]:
+        # A statement may end with a comment, so the line ends first.
+        text = cast(LiteralString, "\n;\n".join(self._waiting))
+        self._waiting.clear()
+        cursor = self._cursor.execute(text)
+        answers = [_answer(cursor)]
+        while cursor.nextset():
+            answers.append(_answer(cursor))
+        return answers
+
+
+def _answer(cursor: psycopg.Cursor[dict[str, Any]]) -> Answer:
+    return Answer(cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
 
 class PostgresDatabase:
@@ -75,10 +140,11 @@ class PostgresDatabase:
         self._schema = schema
         self._folder = folder
         self._statements = load_statements(folder)
-        settings = {"search_path": schema, **(options or {})}
+        settings = {"search_path": schema, "timezone": "UTC", **(options or {})}
         if clock is not None:
             settings["onward.now"] = clock.isoformat()
         self.conninfo = connection_string(conninfo, application_name, settings)
+        self._new_name: str | None = None
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             self.conninfo,
             connection_class=Connection,
@@ -87,21 +153,38 @@ class PostgresDatabase:
             open=False,
             timeout=CONNECT_TIMEOUT_SECONDS,
             kwargs={"autocommit": True, "row_factory": dict_row, "prepare_threshold": None},
-            configure=_in_utc,
             name=application_name,
         )
 
     @contextmanager
     def transaction(self) -> Generator[PostgresTransaction]:
         """One transaction on a connection that was seen alive just before."""
-        with self.connection() as connection, connection.transaction():
-            yield PostgresTransaction(connection, self._statements)
+        with self.connection() as connection:
+            tx = PostgresTransaction(connection, self._statements)
+            tx.begin()
+            try:
+                yield tx
+                tx.commit()
+            except BaseException:
+                with suppress(psycopg.OperationalError):  # the session is over, and the transaction with it
+                    tx.roll_back()
+                raise
 
     @contextmanager
     def reading(self) -> Generator[PostgresTransaction]:
         """The same: readers of Postgres wait for no writer."""
         with self.transaction() as tx:
             yield tx
+
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """One message, which the server treats as one transaction; each statement has a snapshot of its own."""
+        with self.connection() as connection:
+            return PostgresTransaction(connection, self._statements).at_once(*statements)
+
+    def read(self, name: str, **params: object) -> list[Row]:
+        """The rows of one statement; it needs no transaction around it."""
+        with self.connection() as connection:
+            return PostgresTransaction(connection, self._statements).all(name, **params)
 
     @contextmanager
     def connection(self) -> Generator[Connection]:
@@ -110,6 +193,7 @@ class PostgresDatabase:
         try:
             connection = self._seen_alive()
             try:
+                self._name(connection)
                 yield connection
             except psycopg.errors.InsufficientPrivilege as error:
                 raise MissingRight(_grant_hint(self._schema, error, connection)) from error
@@ -121,20 +205,33 @@ class PostgresDatabase:
             raise Unreachable(f"The connection to Postgres was lost: {_first_line(error)}") from error
 
     def _seen_alive(self) -> Connection:
-        """A connection that answered just now; one that died idle is replaced at once (the pool's check waits 1 s)."""
+        """A connection that stands; one that died idle is replaced at once (the pool's check waits 1 s)."""
         for _ in range(self._pool.max_size):
             connection = self._pool.getconn()
             try:
-                connection.execute("")
+                check_alive(connection)
             except psycopg.OperationalError:
                 self._pool.putconn(connection)
             else:
                 return connection
         return self._pool.getconn()
 
+    def _name(self, connection: Connection) -> None:
+        name = self._new_name
+        if name is not None and connection.info.parameter_status("application_name") != name:
+            connection.execute("select set_config('application_name', %s, false)", (name,))
+
+    def rename(self, application_name: str) -> None:
+        """From now on its sessions go by this name: new ones from their start, old ones when they are used next."""
+        self._new_name = application_name
+        self.conninfo = make_conninfo(self.conninfo, application_name=application_name)
+        self._pool.conninfo = self.conninfo
+
     def migrate(self) -> None:
         """Create or upgrade the schema under an advisory lock."""
         version, schema_sql, migrations = load_schema(self._folder)
+        if self._version_at_a_glance() == version:
+            return
         with self.connection() as connection, connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_MIGRATION_LOCK_CLASS, self._schema))
             found = _schema_version(connection, self._schema)
@@ -155,6 +252,13 @@ class PostgresDatabase:
                 connection.execute("delete from schema_version")
                 connection.execute("insert into schema_version values (%s)", (version,))
 
+    def _version_at_a_glance(self) -> int | None:
+        """The version that was committed, where there is one: nearly always ours, and then no lock is needed."""
+        with self.connection() as connection, suppress(psycopg.errors.UndefinedTable):
+            row = connection.execute("select version from schema_version").fetchone()
+            return int(row["version"]) if row else None
+        return None
+
     def now(self) -> datetime:
         """The database's clock."""
         with self.connection() as connection:
@@ -165,6 +269,18 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close the pool."""
         self._pool.close()
+
+
+def check_alive(connection: psycopg.Connection[Any]) -> None:
+    """Raise OperationalError when an idle connection is over.
+
+    Its end, and whatever else a server says without being asked, makes the socket readable; so does an error of the
+    network. Only then is the server asked: a connection that is quiet costs no exchange.
+    """
+    socket = select.poll()
+    socket.register(connection.fileno(), select.POLLIN)
+    if socket.poll(0):
+        connection.execute("")
 
 
 def connection_string(conninfo: str, application_name: str, settings: Mapping[str, str]) -> str:
@@ -184,10 +300,6 @@ def connection_string(conninfo: str, application_name: str, settings: Mapping[st
 
 def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
-
-
-def _in_utc(connection: Connection) -> None:
-    connection.execute("set time zone 'UTC'")
 
 
 def _schema_exists(connection: Connection, schema: str) -> bool:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from onward_ledger.database.interface import Row, SchemaTooNew, Unreachable
+from onward_ledger.database.interface import Answer, Row, SchemaTooNew, Statement, Unreachable
 from onward_ledger.database.statements import load_schema, load_statements
 
 BUSY_TIMEOUT_SECONDS = 10
@@ -60,22 +60,32 @@ class SqliteTransaction:
         self._statements = statements
         self._json_columns = json_columns
 
-    def all(self, name: str, **params: object) -> list[Row]:
-        """Every row of the named statement."""
+    def _execute(self, name: str, params: Mapping[str, object]) -> Answer:
         cursor = self._connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
         names = [column[0] for column in cursor.description or ()]
-        return [{k: self._from_sql(k, v) for k, v in zip(names, values, strict=True)} for values in cursor.fetchall()]
+        found = cursor.fetchall()
+        rows = [{k: self._from_sql(k, v) for k, v in zip(names, values, strict=True)} for values in found]
+        return Answer(rows, cursor.rowcount if cursor.rowcount >= 0 else len(rows))
+
+    def all(self, name: str, **params: object) -> list[Row]:
+        """Every row of the named statement."""
+        return self._execute(name, params).rows
 
     def one(self, name: str, **params: object) -> Row | None:
         """The only row of the named statement, or None."""
-        rows = self.all(name, **params)
-        assert len(rows) <= 1, f"{name} returned {len(rows)} rows where one is expected"
-        return rows[0] if rows else None
+        return self._execute(name, params).row
 
     def run(self, name: str, **params: object) -> int:
         """The number of rows that the named statement changed."""
-        cursor = self._connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
-        return cursor.rowcount
+        return self._execute(name, params).count
+
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """The answer of each; a file has no exchanges to save."""
+        return [self._execute(each.name, each.params) for each in statements]
+
+    def send(self, name: str, **params: object) -> None:
+        """Run it now."""
+        self._execute(name, params)
 
     def _from_sql(self, column: str, value: object) -> object:
         if isinstance(value, str):
@@ -122,6 +132,16 @@ class SqliteDatabase:
         """One write transaction; other threads and processes wait for it."""
         with self._begun("begin immediate") as tx:
             yield tx
+
+    def at_once(self, *statements: Statement) -> list[Answer]:
+        """One write transaction."""
+        with self.transaction() as tx:
+            return tx.at_once(*statements)
+
+    def read(self, name: str, **params: object) -> list[Row]:
+        """The rows of one statement, on one snapshot."""
+        with self.reading() as tx:
+            return tx.all(name, **params)
 
     @contextmanager
     def reading(self) -> Generator[SqliteTransaction]:

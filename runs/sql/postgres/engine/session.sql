@@ -2,7 +2,7 @@
 
 -- name: try_holder_key
 -- Session lock: it ends with the session, however the process ends.
-select pg_try_advisory_lock(holder_class(), %(holder_id)s) as locked;
+select pg_try_advisory_lock(holder_class(), %(holder_id)s) as locked, pg_backend_pid() as pid;
 
 -- name: terminate_old_session
 -- The half-dead former session of this very holder (a connection that broke on our side only).
@@ -12,6 +12,7 @@ where locktype = 'advisory' and granted and objsubid = 2 and pid <> pg_backend_p
   and classid = holder_class()::oid and objid = %(holder_id)s::integer::oid;
 
 -- name: backend_pid
+-- The session that answers. Behind a pooler it need not be the one that answered before.
 select pg_backend_pid() as pid;
 
 -- name: limit_lock_wait
