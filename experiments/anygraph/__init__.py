@@ -6,6 +6,7 @@ Read in this order; each file stands alone:
     effects      what is counted in the world, and how
     loading      their file, their graph, with our checkpointer in it
     units        their nodes, tasks and tools as operations, so that they can be killed before and after each
+    storing      LangGraph's writes to its store, told apart from their code
     answers      which answer goes to which question of an interrupt
     steps        how a thread goes on: one rule, for invoke and ainvoke
     work         the whole life of one process of a case

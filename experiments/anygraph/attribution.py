@@ -60,7 +60,7 @@ class Attribution:
             other.unit.step == made.unit.step
             and other.unit.role != made.unit.role
             and _around(other.unit.path) == _around(path)
-            and "tool" not in (other.unit.kind, made.unit.kind)
+            and made.unit.kind == other.unit.kind == "node"
             for made in self.of(path)
             for other in self.executions
         )

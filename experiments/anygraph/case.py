@@ -72,7 +72,7 @@ def describe(boundary: Boundary) -> str:
         late = ", its result not stored" if boundary.side == "after" else ""
         return f"{boundary.side} {name}{number}{late}"
     what = f"{boundary.label}{number}" if boundary.side == "at" else f"{boundary.side} {boundary.label}{number}"
-    place = {"main": "LangGraph", "background": "LangGraph's writer"}.get(boundary.role, boundary.role)
+    place = {"main": "LangGraph", "background": "a thread of LangGraph"}.get(boundary.role, boundary.role)
     return f"in {place}, {what}"
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from experiments import boundaries
+from experiments.anygraph import storing
 from experiments.boundaries import Watch
 
 UnitKind = Literal["node", "task", "tool"]
@@ -61,9 +62,9 @@ _current: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 
 def role_of(thread: threading.Thread) -> str:
-    """For a Watch: the unit that does it; outside of one, the thread as elsewhere."""
+    """For a Watch: LangGraph's store or the unit that does it; outside of both, the thread as elsewhere."""
     unit = _current.get()
-    return unit.role if unit is not None else boundaries.role_of(thread)
+    return storing.role() or (unit.role if unit is not None else boundaries.role_of(thread))
 
 
 def install(watch: Watch, observer: Observer) -> None:
@@ -71,6 +72,7 @@ def install(watch: Watch, observer: Observer) -> None:
     from langchain_core.tools import BaseTool
     from langgraph.pregel import _runner as runner
 
+    storing.install()
     hooks = _Hooks(watch, observer)
     runner.run_with_retry = hooks.running(runner.run_with_retry)
     runner.arun_with_retry = hooks.running_async(runner.arun_with_retry)

@@ -1,0 +1,279 @@
+"""Small graphs of every kind that LangGraph has. Each has effects: lines in a file of the thread.
+
+Importing this prints, and leaves a thread and an open connection behind, as modules of people do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import os
+import sqlite3
+import threading
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.func import entrypoint, task
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import Send, interrupt
+
+print("their module prints when it is imported")
+threading.Thread(target=threading.Event().wait, name="left behind").start()
+CONNECTION = sqlite3.connect(":memory:")
+WORLD = Path(os.environ.get("ANYGRAPH_WORLD", "."))
+
+
+class State(TypedDict, total=False):
+    done: Annotated[list[str], operator.add]
+    token: str
+
+
+def effect(config: RunnableConfig, line: str, *, once: bool = False) -> None:
+    """Append a line to the thread's file; `once` looks first, as a provider with keys does."""
+    file = WORLD / f"{config['configurable']['thread_id']}.txt"
+    if once and file.exists() and line in file.read_text().splitlines():
+        return
+    with file.open("a") as out:
+        out.write(f"{line}\n")
+
+
+def send(state: State, config: RunnableConfig) -> State:
+    effect(config, "sent")
+    return {"done": ["send"], "token": uuid.uuid4().hex}
+
+
+def rest(state: State) -> State:
+    return {"done": ["rest"]}
+
+
+def line_of(*nodes: Any, state: Any = State) -> StateGraph[Any, Any, Any, Any]:
+    builder = StateGraph(state)
+    for before, node in zip((START, *(node.__name__ for node in nodes)), nodes, strict=False):
+        builder.add_node(node.__name__, node)
+        builder.add_edge(before, node.__name__)
+    builder.add_edge(nodes[-1].__name__, END)
+    return builder
+
+
+# --- a builder, something compiled, factories -------------------------------------------------------------------------
+
+builder = line_of(send, rest)
+compiled = builder.compile(checkpointer=InMemorySaver())
+
+
+def factory(checkpointer: Any) -> Any:
+    return builder.compile(checkpointer=checkpointer)
+
+
+def bare_factory() -> Any:
+    return builder
+
+
+async def async_factory() -> Any:
+    return compiled
+
+
+def failing_factory() -> Any:
+    raise RuntimeError("no model configured")
+
+
+def factory_of_nothing() -> Any:
+    return 5
+
+
+nothing = 5
+
+
+# --- async ------------------------------------------------------------------------------------------------------------
+
+
+async def send_async(state: State, config: RunnableConfig) -> State:
+    await asyncio.sleep(0)
+    effect(config, "sent")
+    return {"done": ["send_async"]}
+
+
+only_async = line_of(send_async, rest).compile()
+
+
+# --- parallel ---------------------------------------------------------------------------------------------------------
+
+
+def left(state: State, config: RunnableConfig) -> State:
+    effect(config, "left")
+    return {"done": ["left"]}
+
+
+def right(state: State, config: RunnableConfig) -> State:
+    effect(config, "right", once=True)
+    return {"done": ["right"]}
+
+
+def worker(state: dict[str, int], config: RunnableConfig) -> State:
+    effect(config, f"worker {state['n']}")
+    return {"done": [f"worker {state['n']}"]}
+
+
+def spread(state: State) -> list[Send]:
+    return [Send("worker", {"n": n}) for n in range(2)]
+
+
+parallel = StateGraph(State)
+parallel.add_node(left)
+parallel.add_node(right)
+parallel.add_edge(START, "left")
+parallel.add_edge(START, "right")
+
+fan_out = StateGraph(State)
+fan_out.add_node(worker)
+fan_out.add_conditional_edges(START, spread, ["worker"])
+
+
+# --- subgraph ---------------------------------------------------------------------------------------------------------
+
+subgraph = StateGraph(State)
+subgraph.add_node("inner", line_of(send).compile())
+subgraph.add_edge(START, "inner")
+
+
+# --- functional -------------------------------------------------------------------------------------------------------
+
+
+@task
+def pay(amount: int, config: RunnableConfig) -> int:
+    effect(config, f"paid {amount}")
+    return amount
+
+
+@entrypoint(checkpointer=InMemorySaver())
+def functional(amounts: list[int], config: RunnableConfig) -> dict[str, int]:
+    effect(config, "began")
+    return {"paid": sum(pay(amount).result() for amount in amounts)}
+
+
+# --- interrupts -------------------------------------------------------------------------------------------------------
+
+
+def ask_after(state: State, config: RunnableConfig) -> State:
+    effect(config, "told the manager")
+    return {"done": [interrupt({"amount": 7}), interrupt("sure?")]}
+
+
+asking = line_of(ask_after).compile()
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+class Scripted(BaseChatModel):
+    """Calls the tool once, then says so."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+        if isinstance(messages[-1], ToolMessage):
+            message = AIMessage(f"The tool said: {messages[-1].content}")
+        else:
+            message = AIMessage("", tool_calls=[{"name": "refund", "args": {"order": "7"}, "id": uuid.uuid4().hex}])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+@tool
+def refund(order: str, config: RunnableConfig) -> str:
+    """Pay an order back."""
+    effect(config, f"refund {order}")
+    return f"refunded {order}"
+
+
+agent = create_agent(Scripted(), [refund])
+
+
+# --- context and configuration ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Context:
+    tenant: str
+
+
+def with_context(state: State, config: RunnableConfig, runtime: Runtime[Context]) -> State:
+    effect(config, f"{runtime.context.tenant} {config['configurable']['colour']}")
+    return {"done": [runtime.context.tenant]}
+
+
+contextual = StateGraph(State, context_schema=Context)
+contextual.add_node(with_context)
+contextual.add_edge(START, "with_context")
+
+
+# --- what can go wrong otherwise --------------------------------------------------------------------------------------
+
+
+def background(state: State, config: RunnableConfig) -> State:
+    """Takes a marker for the effect: lost when it dies between the two."""
+    marker = WORLD / f"{config['configurable']['thread_id']}.marker"
+    if not marker.exists():
+        marker.touch()
+        effect(config, "sent")
+    return {"done": ["background"]}
+
+
+losing = line_of(background)
+
+
+def strict(state: State, config: RunnableConfig) -> State:
+    """Refuses to do it twice, instead of taking what is there for success."""
+    (WORLD / f"{config['configurable']['thread_id']}.txt").open("x").write("once\n")
+    return {"done": ["strict"]}
+
+
+sticking = line_of(strict)
+
+
+def first_time(state: State, config: RunnableConfig) -> State:
+    """Its result says whether it was the first time."""
+    before = (WORLD / f"{config['configurable']['thread_id']}.txt").exists()
+    effect(config, "sent", once=True)
+    return {"done": ["again" if before else "first"]}
+
+
+differing = line_of(first_time)
+
+
+def silent(state: State) -> State:
+    return {"done": ["silent"]}
+
+
+without_effects = line_of(silent)
+
+
+def failing(state: State) -> State:
+    raise ValueError("no such order: 7")
+
+
+broken = line_of(failing)
+
+
+def count(thread_id: str) -> int:
+    """For `--effects python:…`."""
+    file = WORLD / f"{thread_id}.txt"
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def count_badly(thread_id: str) -> str:
+    return "many"
