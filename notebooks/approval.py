@@ -21,12 +21,7 @@
 # terminal shows the same ones. Postgres and the ledger start by themselves.
 
 # %%
-from pathlib import Path
-
-import runs
 from runs import notebook
-
-SALES = Path(runs.__file__).parents[1] / "examples" / "sales.csv"
 
 # %% [markdown]
 # ## 1. Start a run
@@ -35,7 +30,7 @@ SALES = Path(runs.__file__).parents[1] / "examples" / "sales.csv"
 # what the next process will find.
 
 # %%
-run = notebook.start(SALES, "total revenue by region")
+run = notebook.start(notebook.EXAMPLES / "sales.csv", "total revenue by region")
 
 # %% [markdown]
 # The agent has stopped: its process has ended, and nothing of it is held in this kernel. This is the whole state
@@ -128,7 +123,7 @@ def kill_behind_the_publication(driver, run):
     return bool(run.receipts("report.publish")) and ("step_finished", "deliver") not in done
 
 
-second = notebook.start(SALES, "total revenue by region", approve=True, drive=False)
+second = notebook.start(notebook.EXAMPLES / "sales.csv", "total revenue by region", approve=True, drive=False)
 in_time = kill_behind_the_publication(second.drive(), second)
 print("Killed in between." if in_time else "The kill missed the moment: run this cell again.")
 

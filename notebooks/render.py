@@ -46,9 +46,7 @@ def execute(notebook: Any, environment: dict[str, str]) -> None:
     from traitlets.config import Config
 
     sockets = Config(KernelManager={"transport": "ipc"})  # of this account only, no ports
-    client = NotebookClient(
-        notebook, kernel_name="python3", timeout=120, store_widget_state=False, coalesce_streams=True, config=sockets
-    )
+    client = NotebookClient(notebook, kernel_name="python3", timeout=120, coalesce_streams=True, config=sockets)
     client.execute(env=environment)
 
 
@@ -59,7 +57,8 @@ def cleaned(notebook: Any, home: Path) -> str:
         cell.outputs = [_cleaned(output) for output in cell.get("outputs", [])] if cell.cell_type == "code" else None
         if cell.outputs is None:
             del cell["outputs"]
-    notebook.metadata.pop("language_info", None)
+    for name in ("language_info", "widgets"):
+        notebook.metadata.pop(name, None)
     text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
     return text.replace(str(home), "~/.onward").replace(f" on {socket.gethostname()}", " on here")
 

@@ -11,9 +11,12 @@ It uses the settings of the commands (ONWARD_HOME, ONWARD_STORE, …), so `onwar
 process of its own that ends with its kernel; what it had committed stays, and `run.resume()` goes on from there.
 """
 
+from runs.driver import ROOT
 from runs.errors import Conflict
 from runs.notebook.driver import Driver
 from runs.notebook.table import Table
 from runs.notebook.view import Proposal, Report, RunView, find, start
 
-__all__ = ["Conflict", "Driver", "Proposal", "Report", "RunView", "Table", "find", "start"]
+EXAMPLES = ROOT / "examples"
+
+__all__ = ["EXAMPLES", "Conflict", "Driver", "Proposal", "Report", "RunView", "Table", "find", "start"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup
@@ -41,11 +40,11 @@ class Table(list[dict[str, Any]]):
 
 
 def _short(value: object) -> object:
-    """A digest's beginning, an instant to the second, a dict as `name=value` pairs; everything else as it is."""
+    """A digest's beginning, the time of an instant, a dict as `name=value` pairs; everything else as it is."""
     if isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value):
         return f"{value[:12]}…"
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.0-9]*\+00:00", value):
+        return f"{value[11:19]} UTC"
     if not isinstance(value, dict):
         return value
     return ", ".join(f"{name}={inner}" for name, inner in value.items() if inner is not None)  # pyright: ignore[reportUnknownVariableType]

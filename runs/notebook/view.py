@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onward_ledger.database import Row
 from onward_ledger.objects import Objects
 from onward_ledger.store import open_store
 from runs import events, local_ledger, registry
@@ -208,7 +209,7 @@ class RunView:
             ledgers = open_store(local_ledger.store_url(opened.settings)).database
             with closing(ledgers), ledgers.reading() as tx:
                 rows = [row for name in sorted(resources) for row in tx.all("publications_of_resource", resource=name)]
-        return Table([dict(row) for row in rows if str(row["run_id"]) == self.run_id], _PUBLICATION)
+        return Table([_publication(row) for row in rows if str(row["run_id"]) == self.run_id], _PUBLICATION)
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
@@ -288,6 +289,12 @@ class RunView:
     def _repr_html_(self) -> str:
         view = self.show()
         return sections_html(answer.facts(view), answer.tables(view))
+
+
+def _publication(row: Row) -> dict[str, Any]:
+    """A row of the table of publications as JSON values."""
+    own = {name: row[name] for name in ("publication_id", "resource", "title", "note", "digest")}
+    return own | {"action_id": str(row["action_id"]), "published_at": row["published_at"].isoformat()}
 
 
 def _drive_here(opened: Opened, run: Run, progress: CellProgress) -> None:
