@@ -59,7 +59,7 @@ def table_html(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Mark
 
 def facts_html(facts: Facts) -> Markup:
     """Names and values, one fact a row; a fact without a value is left out."""
-    shown = [(name, visible_lines(str(value))) for name, value in facts if value is not None]
+    shown = [(visible(name), visible_lines(str(value))) for name, value in facts if value is not None]
     return Markup("<table><tbody>{}</tbody></table>").format(_joined(_row(fact) for fact in shown))
 
 
@@ -73,7 +73,7 @@ def _joined(parts: Any) -> Markup:
 
 def sections_html(facts: Facts, tables: Sequence[tuple[str, Sequence[str], Sequence[Sequence[object]]]]) -> str:
     """Facts, then titled tables."""
-    more = (Markup("<b>{}</b>{}").format(title, table_html(columns, rows)) for title, columns, rows in tables)
+    more = (Markup("<b>{}</b>{}").format(visible(title), table_html(columns, rows)) for title, columns, rows in tables)
     return Markup("").join((facts_html(facts), *more))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -118,9 +117,3 @@ def test_rejecting_with_a_button(told):
 
 def test_without_ipywidgets_it_is_said_what_to_call(told):
     assert told.two["calls"] == "Nothing waits for a decision: the run is succeeded."
-
-
-def test_the_page_has_no_words_of_this_machine():
-    text = render.PAGE.read_text(encoding="utf-8")
-    assert re.findall(r"/(?:tmp|home|root|work)/", text) == []
-    assert render.WIDGET not in text
