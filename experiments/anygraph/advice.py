@@ -146,8 +146,9 @@ def general(cases: Sequence[Case]) -> list[str]:
     found: list[str] = []
     for name in dict.fromkeys(name for case in cases for name in case.lost):
         found.append(
-            f"{name} are lost: the step was taken for finished and its effect had not happened. Wait for the effect "
-            f"before the function returns (no thread, no background task), and let no error of it pass for success."
+            f"{name} are lost: the step was taken for done and its effect had not happened. Wait for the effect before "
+            f"the function returns (no thread, no background task), note it as done only behind it, and let no error "
+            f"pass for success."
         )
     for name in dict.fromkeys(name for case in cases for name in case.changed):
         found.append(
@@ -161,7 +162,13 @@ def general(cases: Sequence[Case]) -> list[str]:
     troubles = dict.fromkeys((case.trouble_in, case.trouble) for case in cases if case.trouble is not None)
     for node, trouble in troubles:
         where = f"{node} cannot run a second time" if node else "The thread cannot be resumed"
-        found.append(f"{where}: {trouble.rstrip('.') if trouble else ''}. Take what is there already for success.")
+        found.append(f"{where}: {(trouble or '').rstrip('.')}. {_what_helps(trouble or '')}")
     if any(case.after_end for case in cases):
         found.append("Something executes when the finished thread is resumed: is the graph's end reached?")
     return found
+
+
+def _what_helps(trouble: str) -> str:
+    if any(word in trouble.lower() for word in ("exist", "unique", "duplicate", "already", "conflict")):
+        return "Take what is there already for success: insert … on conflict do nothing, or look there first."
+    return "Every node has to be able to begin anew, whatever of it has happened before."

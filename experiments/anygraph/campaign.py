@@ -17,6 +17,7 @@ from typing import Literal
 
 from experiments.anygraph.case import Case, describe, kill_once
 from experiments.anygraph.effects import Effect
+from experiments.anygraph.errors import GraphError
 from experiments.anygraph.lab import Lab
 from experiments.anygraph.loading import packages_of
 from experiments.anygraph.place import place
@@ -52,6 +53,7 @@ def run_campaign(
     *,
     keep: Path | None = None,
     lanes: int | None = None,
+    at: str | None = None,
     longest_seconds: float = 60.0,
 ) -> Results:
     """Find the boundaries of their graph, kill it once at each, and judge. GraphError, NotRun when that cannot be."""
@@ -61,11 +63,14 @@ def run_campaign(
         lab = Lab(here, target, effects, longest_seconds)
         tell(f"running {target.name} without a fault, twice")
         lab, reference = find_reference(lab, tell)
+        boundaries = [boundary for boundary in reference.boundaries if at is None or at in describe(boundary)]
+        if not boundaries:
+            raise GraphError(f"--at {at}: no boundary is called that.")
         side_by_side = (lanes or min(3, os.cpu_count() or 1)) if lab.side_by_side else 1
         cases: list[Case] = []
         if not reference.invalid:
-            tell(f"{len(reference.boundaries)} boundaries; killing at each, {side_by_side} at a time")
-            cases = _kill_everywhere(lab, reference, side_by_side, tell)
+            tell(f"{reference.passed} boundaries, {len(boundaries)} moments to kill at, {side_by_side} at a time")
+            cases = _kill_everywhere(lab, reference, boundaries, side_by_side, tell)
         target = lab.target
     verdict, reasons = conclude(reference, cases)
     return Results(
@@ -81,21 +86,22 @@ def run_campaign(
     )
 
 
-def _kill_everywhere(lab: Lab, reference: Reference, lanes: int, tell: Tell) -> list[Case]:
+def _kill_everywhere(
+    lab: Lab, reference: Reference, boundaries: Sequence[Boundary], lanes: int, tell: Tell
+) -> list[Case]:
     def kill(number: int, boundary: Boundary) -> Case:
         return kill_once(lab, reference, boundary, f"case-{number:03}")
 
-    progress = _Progress(len(reference.boundaries), tell)
+    progress = _Progress(len(boundaries), tell)
     cases: dict[int, Case] = {}
-    with ThreadPoolExecutor(lanes) as pool:
-        running = {pool.submit(kill, n, boundary): n for n, boundary in enumerate(reference.boundaries, 1)}
-        try:
-            for done in as_completed(running):
-                cases[running[done]] = done.result()
-                progress.tell(done.result())
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(lanes)
+    running = {pool.submit(kill, n, boundary): n for n, boundary in enumerate(boundaries, 1)}
+    try:
+        for done in as_completed(running):
+            cases[running[done]] = done.result()
+            progress.tell(done.result())
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # whoever ends the experiment ends their processes
     for number, case in sorted(cases.items()):
         if case.trouble is not None and lanes > 1:  # was it the neighbours? a lock held, a limit reached
             cases[number] = kill_once(lab, reference, case.boundary, f"case-{number:03}-alone")

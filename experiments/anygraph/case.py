@@ -72,8 +72,7 @@ def describe(boundary: Boundary) -> str:
         late = ", its result not stored" if boundary.side == "after" else ""
         return f"{boundary.side} {name}{number}{late}"
     what = f"{boundary.label}{number}" if boundary.side == "at" else f"{boundary.side} {boundary.label}{number}"
-    place = {"main": "LangGraph", "background": "a thread of LangGraph"}.get(boundary.role, boundary.role)
-    return f"in {place}, {what}"
+    return f"in {boundary.role}, {what}"
 
 
 def kill_once(lab: Lab, reference: Reference, boundary: Boundary, name: str) -> Case:
@@ -119,7 +118,7 @@ def _judge(
         changed=_positive(changed),
         extra_items={name: list(items.elements()) for name, items in more.items() if items},
         wrong=tuple(reference.differences(values)) if finished else (),
-        trouble=None if finished else resumed.trouble,
+        trouble=None if finished else str(without_thread(resumed.trouble, thread_id)),
         trouble_in=None if finished or not resumed.process.executed else resumed.process.executed[-1],
         reexecuted=executed - whole.executed,
         recalled=called - whole.called,

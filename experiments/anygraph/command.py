@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--lanes", type=int, metavar="N", help="threads killed side by side, if effects have {thread_id}"
     )
+    group.add_argument("--at", metavar="TEXT", help="kill only at boundaries whose description holds this text")
     group.add_argument("--longest", type=float, metavar="SECONDS", default=60.0, help="for one process of a case")
 
 
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
             tell,
             keep=arguments.out,
             lanes=arguments.lanes,
+            at=arguments.at,
             longest_seconds=arguments.longest,
         )
     except GraphError as error:

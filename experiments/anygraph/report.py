@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import textwrap
 from collections.abc import Iterator
 from importlib.metadata import version
+from itertools import groupby
 from typing import Any, TextIO
 
 from experiments.anygraph import advice
@@ -34,21 +36,28 @@ def print_results(results: Results, stream: TextIO) -> None:
     found = findings(results)
     if found:
         _table(console, results, found)
-    for finding in found:
-        console.print(f"\n{headline(finding, _killed(results))}", style="bold")
-        for place in finding.repeated_at[:SHOWN_BOUNDARIES]:
-            console.print(f"    {place}", style="red")
-        if (more := len(finding.repeated_at) - SHOWN_BOUNDARIES) > 0:
-            console.print(f"    and {more} more places")
-        for line in finding.advice:
-            console.print(f"  - {line}")
+    for _, same in groupby(found, key=lambda finding: finding.node):
+        _node(console, list(same), _killed(results))
     others = advice.general(results.cases)
     for case in _others(results):
         console.print(f"\n{describe(case.boundary)}: {case.words}", style="red")
     for line in others:
-        console.print(f"  - {line}")
+        console.print(textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    "))
     for line in _summary(results):
         console.print(line)
+
+
+def _node(console: Any, found: list[Finding], killed: int) -> None:
+    """All that one node repeats, and then once what to change."""
+    console.print()
+    for finding in found:
+        console.print(headline(finding, killed), style="bold")
+        for place in finding.repeated_at[:SHOWN_BOUNDARIES]:
+            console.print(f"    {place}", style="red")
+        if (more := len(finding.repeated_at) - SHOWN_BOUNDARIES) > 0:
+            console.print(f"    and {more} more {'place' if more == 1 else 'places'}")
+    for line in dict.fromkeys(line for finding in found for line in finding.advice):
+        console.print(textwrap.fill(line, WIDTH, initial_indent="  - ", subsequent_indent="    "))
 
 
 def headline(finding: Finding, killed: int) -> str:

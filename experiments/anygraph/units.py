@@ -24,6 +24,7 @@ from experiments.boundaries import Watch
 UnitKind = Literal["node", "task", "tool"]
 Outcome = Literal["returned", "interrupted", "raised"]
 
+THREADS = {"main": "LangGraph", "background": "LangGraph, a thread"}
 NODE, TOOL = "node", "tool "  # labels of operations
 FRESH = frozenset(
     {"uuid1", "uuid4", "token_hex", "token_urlsafe", "randint", "random", "now", "utcnow", "time", "time_ns"}
@@ -63,8 +64,8 @@ _current: ContextVar[Unit | None] = ContextVar("unit", default=None)
 
 def role_of(thread: threading.Thread) -> str:
     """For a Watch: LangGraph's store or the unit that does it; outside of both, the thread as elsewhere."""
-    unit = _current.get()
-    return storing.role() or (unit.role if unit is not None else boundaries.role_of(thread))
+    unit, name = _current.get(), boundaries.role_of(thread)
+    return storing.role() or (unit.role if unit is not None else THREADS.get(name, f"a thread, {name}"))
 
 
 def install(watch: Watch, observer: Observer) -> None:
