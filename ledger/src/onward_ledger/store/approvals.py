@@ -85,13 +85,11 @@ def approve_by_grant(records: Records, action: Action, now: datetime) -> Action:
 def decide(records: Records, answer: Answer, provider: Provider, run_id: str) -> Decision:
     """The decision that stands after this answer: this one, or the same from before."""
     # Shared before the action row: an edit inserts an action, which a closing fence must not miss.
-    records.tx.one("share_fence", run_id=run_id)
-    action = records.lock(answer.action_id)
+    action, now = records.lock(answer.action_id, fence_of=run_id)
     if action is None:
         raise NotFound(f"There is no action {answer.action_id}.")
     if answer.request_hash != action.request_hash:
         raise ParamsConflict("The decision is for another request than the recorded one.", action=action)
-    now = records.now()
     standing = records.standing(action.action_id)
     if standing is not None and not _expired_unused(standing, now):
         return _standing_or_conflict(records, answer, standing, action)

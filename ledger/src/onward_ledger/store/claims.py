@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from onward_ledger.action import FINAL, Action, Decision, Intent, Status
-from onward_ledger.database import Row
+from onward_ledger.database import Row, statement
 from onward_ledger.errors import FenceClosed, InProgress, NotApplied, ParamsConflict, StaleEpoch
 from onward_ledger.providers.interface import (
     Absent,
@@ -110,27 +110,30 @@ class EpochAhead(Exception):
     """The action's epoch was not announced: announce it first, then begin again."""
 
 
-def begin(records: Records, call: Call) -> Step:
-    """What is to be done for this call, decided and committed."""
-    row = records.tx.one("look_at_action", action_id=call.intent.key.action_id)
-    if row is not None:
-        looked = seen(row)
-        busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, row["now_at"])
-        if looked.status in FINAL or busy:  # no lock is needed to say so
-            _refuse_stale(call.intent, row["fence_epoch"])
-            return Answered(_unless_in_progress(_same_request(looked, call.intent)))
-    fence = enter(records, call.intent)
-    action = records.lock(call.intent.key.action_id) if row is not None else None
+def at_a_glance(row: Row, call: Call) -> Step | None:
+    """The answer where a plain look (`look_at_action`) is enough to give it; None where the record may move."""
+    looked = seen(row)
+    busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, row["now_at"])
+    if looked.status not in FINAL and not busy:
+        return None
+    _refuse_stale(call.intent, row["fence_epoch"])
+    return Answered(_unless_in_progress(_same_request(looked, call.intent)))
+
+
+def begin(records: Records, call: Call, *, known: bool = True) -> Step:
+    """What is to be done for this call, decided and committed. `known`: whether the action may be recorded already."""
+    fence, action, decision, now = _enter(records, call.intent, known=known)
     fresh = False
     while action is None:
         _refuse_closed(fence)
         call.provider.validate(call.intent.key.run_id, call.intent.resource, call.intent.params)
-        action = records.insert(call.intent, records.now(), call.cause)
+        action = records.insert(call.intent, now, call.cause)
         fresh = action is not None
-        action = action or records.lock(call.intent.key.action_id)
-    decision = None if fresh else records.standing(action.action_id)
+        if action is None:  # somebody else has just inserted it
+            action, now = records.lock(call.intent.key.action_id)
+            decision = records.standing(call.intent.key.action_id)
     action = replace(_same_request(action, call.intent), decision=decision, replayed=not fresh)
-    return _advance(records, call, action, fence)
+    return _advance(records, call, action, fence, now)
 
 
 def _unless_in_progress(action: Action) -> Action:
@@ -143,22 +146,30 @@ def _unless_in_progress(action: Action) -> Action:
     return action
 
 
-def enter(records: Records, intent: Intent) -> Row:
-    """The run's fence row, shared until the transaction ends; StaleEpoch when a newer driver was announced.
+def _enter(records: Records, intent: Intent, *, known: bool) -> tuple[Row, Action | None, Decision | None, datetime]:
+    """The run's fence row, shared until the transaction ends; then the action, locked, with its decision; the time.
 
-    Raising the epoch needs the row alone, and two that share it would wait for each other: EpochAhead ends this
-    transaction first.
+    StaleEpoch when a newer driver was announced. Raising the epoch needs the fence row alone, and two that share it
+    would wait for each other: EpochAhead ends this transaction first.
     """
-    run_id = intent.key.run_id
-    row = records.tx.one("share_fence", run_id=run_id)
-    if row is None:
-        records.tx.run("ensure_fence", run_id=run_id, epoch=intent.epoch)
-        row = records.tx.one("share_fence", run_id=run_id)
-    assert row is not None
-    _refuse_stale(intent, row["epoch"])
-    if row["epoch"] < intent.epoch:
+    fence = statement("share_fence", run_id=intent.key.run_id)
+    mine = {"action_id": intent.key.action_id}
+    recorded = [statement("lock_action", **mine), statement("standing_decision", **mine)] if known else []
+    shared, *found, clock = records.tx.at_once(fence, *recorded, statement("clock"))
+    if shared.row is None:
+        first = statement("ensure_fence", run_id=intent.key.run_id, epoch=intent.epoch)
+        _, shared, clock = records.tx.at_once(first, fence, statement("clock"))
+    assert shared.row is not None
+    _refuse_stale(intent, shared.row["epoch"])
+    if shared.row["epoch"] < intent.epoch:
         raise EpochAhead
-    return row
+    action, decision = (answer.row for answer in found) if known else (None, None)
+    return (
+        shared.row,
+        Action.from_row(action) if action else None,
+        Decision.from_row(decision) if decision else None,
+        clock.rows[0]["now_at"],
+    )
 
 
 def _refuse_stale(intent: Intent, epoch: int) -> None:
@@ -188,23 +199,22 @@ def _same_request(action: Action, intent: Intent) -> Action:
     return replace(action, replayed=True)
 
 
-def _advance(records: Records, call: Call, action: Action, fence: Row) -> Step:
+def _advance(records: Records, call: Call, action: Action, fence: Row, now: datetime) -> Step:
     """From where the locked record stands to the next step of this call."""
     match action.status:
         case Status.PREPARED:
             _refuse_closed(fence)
-            return _prepared(records, call, action)
+            return _prepared(records, call, action, now)
         case Status.IN_FLIGHT if not call.propose:
-            return Unsettled(lose_if_due(records, action, call.sender))
+            return Unsettled(lose_if_due(records, action, call.sender, now))
         case Status.UNKNOWN if not call.propose:
             return Unsettled(action)
         case _:
             return Answered(action)
 
 
-def lose_if_due(records: Records, action: Action, sender: Sender) -> Action:
+def lose_if_due(records: Records, action: Action, sender: Sender, now: datetime) -> Action:
     """IN_FLIGHT becomes UNKNOWN when its deadline is over or its sender is gone; else somebody performs it now."""
-    now = records.now()
     assert action.deadline_at is not None
     if now >= action.deadline_at:
         reason = "Its deadline has passed without an answer."
@@ -218,8 +228,7 @@ def lose_if_due(records: Records, action: Action, sender: Sender) -> Action:
     return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=reason)
 
 
-def _prepared(records: Records, call: Call, action: Action) -> Step:
-    now = records.now() if action.replayed else action.created_at  # a fresh one was made a moment ago, behind the locks
+def _prepared(records: Records, call: Call, action: Action, now: datetime) -> Step:
     if call.provider.needs_approval and action.decision is None:
         action = approve_by_grant(records, action, now)
     if call.propose:
@@ -288,14 +297,12 @@ def _consume(records: Records, action: Action, now: datetime) -> int | None:
 
 def record(records: Records, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
     """What the sender of this claim knows. Late truth is never refused; what contradicts the record raises an alarm."""
-    if isinstance(outcome, NotSent):
-        records.tx.one("share_fence", run_id=claimed.run_id)  # before the action row, as everywhere
-    action = records.lock(claimed.action_id)
+    fence_of = claimed.run_id if isinstance(outcome, NotSent) else None
+    action, now = records.lock(claimed.action_id, fence_of=fence_of)
     assert action is not None and claimed.claim_token is not None
     if action.claim_token != claimed.claim_token:
         earlier = records.tx.one("claim_event", action_id=action.action_id, claim_token=claimed.claim_token)
         assert earlier is not None, f"{claimed.claim_token} is no claim of action {action.action_id}"
-    now = records.now()
     if isinstance(outcome, Applied):
         return _record_applied(records, action, outcome, now, cause)
     cause = replace(cause, reason=outcome.reason, detail={"claim_token": claimed.claim_token})
@@ -350,21 +357,19 @@ def withdraw_cancelled(records: Records, action: Action, now: datetime, fence: R
 
 def lose(records: Records, claimed: Action, cause: Cause) -> Action:
     """The sender gave up waiting: UNKNOWN, unless the record has moved on."""
-    action = records.lock(claimed.action_id)
+    action, now = records.lock(claimed.action_id)
     assert action is not None
     if action.status is not Status.IN_FLIGHT or action.claim_token != claimed.claim_token:
         return action
-    return records.move(action, "lose", Status.UNKNOWN, records.now(), cause, reason=cause.reason)
+    return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=cause.reason)
 
 
 def settle(records: Records, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
     """What the provider said about an UNKNOWN action; nothing when the record has moved on since it was asked."""
-    records.tx.one("share_fence", run_id=unknown.run_id)
-    action = records.lock(unknown.action_id)
+    action, now = records.lock(unknown.action_id, fence_of=unknown.run_id)
     assert action is not None
     if action.version != unknown.version or action.status is not Status.UNKNOWN:
         return action
-    now = records.now()
     if isinstance(found, Applied):
         changes = {"provider_id": found.provider_id, "receipt": found.receipt, "reason": None}
         return records.move(action, "find", Status.SUCCEEDED, now, cause, **changes)

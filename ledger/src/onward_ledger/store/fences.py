@@ -7,18 +7,22 @@ claim and never sending twice.
 from __future__ import annotations
 
 from onward_ledger.action import Action
-from onward_ledger.database import Row
+from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import StaleEpoch
 from onward_ledger.store.claims import withdraw_cancelled
 from onward_ledger.store.records import Records, seen
 from onward_ledger.values import Fence
 
 
-def announce(records: Records, run_id: str, epoch: int, holder: str) -> Fence:
+def announce(database: Database, run_id: str, epoch: int, holder: str) -> Fence:
     """Older epochs are refused from now on. The same epoch by the same holder again is harmless."""
-    row = records.tx.one("announce_epoch", run_id=run_id, epoch=epoch, holder=holder)
-    if row is None:
-        standing = records.tx.one("read_fence", run_id=run_id)
+    announced, fence, actions = database.at_once(
+        statement("announce_epoch", run_id=run_id, epoch=epoch, holder=holder),
+        statement("read_fence", run_id=run_id),
+        statement("actions_of_run", run_id=run_id),
+    )
+    if announced.row is None:
+        standing = fence.row
         assert standing is not None
         raise StaleEpoch(
             f"Epoch {epoch} of run {run_id} cannot be announced by {holder}: "
@@ -26,7 +30,7 @@ def announce(records: Records, run_id: str, epoch: int, holder: str) -> Fence:
             fence_epoch=standing["epoch"],
             closed_at=standing["closed_at"],
         )
-    return _with_actions(records, row)
+    return _fence(announced.row, actions.rows)
 
 
 def close(records: Records, run_id: str, principal: str, reason: str) -> Fence:
@@ -35,9 +39,8 @@ def close(records: Records, run_id: str, principal: str, reason: str) -> Fence:
     assert row is not None
     for prepared in records.tx.all("prepared_of_run", run_id=run_id):
         withdraw_cancelled(records, Action.from_row(prepared), records.now(), row)
-    return _with_actions(records, row)
+    return _fence(row, records.tx.all("actions_of_run", run_id=run_id))
 
 
-def _with_actions(records: Records, fence: Row) -> Fence:
-    actions = tuple(seen(row) for row in records.tx.all("actions_of_run", run_id=fence["run_id"]))
-    return Fence.from_row({**fence, "actions": actions})
+def _fence(row: Row, actions: list[Row]) -> Fence:
+    return Fence.from_row({**row, "actions": tuple(seen(action) for action in actions)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from onward_ledger.action import Action, Json, Status
 from onward_ledger.errors import BadRequest, Conflict, NotFound, TooLate, VersionConflict
@@ -35,7 +36,7 @@ class Resolution:
 
 def resolve(records: Records, word: Resolution) -> Action:
     """Settle by a person's word. The same word again is harmless; refused when the record has moved on."""
-    action = _locked(records, word.action_id)
+    action, now = _locked(records, word.action_id)
     if action.version != word.expected_version:
         if _said_before(records, word):
             return replace(action, replayed=True)
@@ -51,7 +52,7 @@ def resolve(records: Records, word: Resolution) -> Action:
         action,
         "resolve",
         word.status,
-        records.now(),
+        now,
         cause,
         receipt=word.receipt,
         provider_id=str(provider_id) if provider_id is not None else None,
@@ -70,17 +71,17 @@ def _said_before(records: Records, word: Resolution) -> bool:
 
 def withdraw(records: Records, action_id: str, principal: str | None, reason: str) -> Action:
     """Take back a PREPARED action. One that is withdrawn already is answered as it is."""
-    action = _locked(records, action_id)
+    action, now = _locked(records, action_id)
     if action.status is Status.WITHDRAWN:
         return replace(action, replayed=True)
     if action.status is not Status.PREPARED:
         raise TooLate(f"The action is {action.status}; only a PREPARED one can be withdrawn.", action=action)
     cause = Cause(principal=principal, reason=reason)
-    return records.move(action, "withdraw", Status.WITHDRAWN, records.now(), cause, reason=reason)
+    return records.move(action, "withdraw", Status.WITHDRAWN, now, cause, reason=reason)
 
 
-def _locked(records: Records, action_id: str) -> Action:
-    action = records.lock(action_id)
+def _locked(records: Records, action_id: str) -> tuple[Action, datetime]:
+    action, now = records.lock(action_id)
     if action is None:
         raise NotFound(f"There is no action {action_id}.")
-    return action
+    return action, now

@@ -11,7 +11,7 @@ from typing import Any
 
 from onward_ledger.action import NOTES, Action, Decision, Intent, Json, Status, check_transition
 from onward_ledger.audit import FIRST, event_hash
-from onward_ledger.database import Row, Transaction
+from onward_ledger.database import Row, Transaction, statement
 from onward_ledger.errors import OtherRevision
 from onward_ledger.values import Event
 
@@ -43,10 +43,14 @@ class Records:
         assert row is not None
         return row["now_at"]
 
-    def lock(self, action_id: str) -> Action | None:
-        """The action, held until the transaction ends."""
-        row = self.tx.one("lock_action", action_id=action_id)
-        return Action.from_row(row) if row else None
+    def lock(self, action_id: str, *, fence_of: str | None = None) -> tuple[Action | None, datetime]:
+        """The action, held until the transaction ends, and the time behind the lock.
+
+        `fence_of`: the run whose fence row is shared first, so that no closing of it comes in between.
+        """
+        fence = [statement("share_fence", run_id=fence_of)] if fence_of is not None else []
+        *_, found, clock = self.tx.at_once(*fence, statement("lock_action", action_id=action_id), statement("clock"))
+        return Action.from_row(found.row) if found.row else None, clock.rows[0]["now_at"]
 
     def insert(self, intent: Intent, now: datetime, cause: Cause) -> Action | None:
         """A new PREPARED action; None when somebody else has just inserted it."""
@@ -124,13 +128,13 @@ class Records:
         return replace(Action.from_row(row), decision=after.decision, replayed=after.replayed)
 
     def _insert_event(self, event: Event) -> None:
-        self.tx.run("insert_event", **{name: getattr(event, name) for name in Event.__dataclass_fields__})
+        self.tx.send("insert_event", **{name: getattr(event, name) for name in Event.__dataclass_fields__})
 
     def feed(
         self, what: str, action: Action, now: datetime, *, seq: int | None = None, status: Status | None = None
     ) -> None:
         """Add a line to the feed; a decision brings the number that it was given."""
-        self.tx.run(
+        self.tx.send(
             "insert_feed",
             seq=seq if seq is not None else self.next_seq(),
             what=what,

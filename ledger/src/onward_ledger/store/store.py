@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from onward_ledger.action import Action, Decision, Status
-from onward_ledger.database import Database
+from onward_ledger.database import Database, statement
 from onward_ledger.errors import InProgress, NotFound
 from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
 from onward_ledger.store import approvals, claims, fences, operators
@@ -35,22 +35,24 @@ class Store:
 
     def start_instance(self, instance: str, *, lock_key: int, version: str, host: str, pid: int) -> None:
         """Make a new service process known; it holds its liveness already."""
-        with self._records() as records:
-            records.tx.run("start_instance", instance=instance, lock_key=lock_key, version=version, host=host, pid=pid)
+        started = statement("start_instance", instance=instance, lock_key=lock_key, version=version, host=host, pid=pid)
+        self._database.at_once(started)
 
     def stop_instance(self, instance: str) -> None:
         """Note a clean stop."""
-        with self._records() as records:
-            records.tx.run("stop_instance", instance=instance)
+        self._database.at_once(statement("stop_instance", instance=instance))
 
     def begin(self, call: Call) -> Step:
-        """The transaction before an effect; see `claims.begin`."""
+        """The transaction before an effect, where one is needed; see `claims.at_a_glance` and `claims.begin`."""
+        rows = self._database.read("look_at_action", action_id=call.intent.key.action_id)
+        answer = claims.at_a_glance(rows[0], call) if rows else None
+        if answer is not None:
+            return answer
         try:
             with self._records() as records:
-                return claims.begin(records, call)
+                return claims.begin(records, call, known=bool(rows))
         except claims.EpochAhead:
-            with self._records() as records:
-                records.tx.run("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch)
+            self._database.at_once(statement("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch))
             return self.begin(call)
 
     def record(self, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
@@ -66,11 +68,11 @@ class Store:
     def meet(self, action_id: str, sender: Sender) -> Action:
         """The action as it stands; one in flight becomes UNKNOWN where due, else InProgress is raised."""
         with self._records() as records:
-            action = records.lock(action_id)
+            action, now = records.lock(action_id)
             if action is None:
                 raise NotFound(f"There is no action {action_id}.")
             if action.status is Status.IN_FLIGHT:
-                return claims.lose_if_due(records, action, sender)
+                return claims.lose_if_due(records, action, sender, now)
             return action
 
     def settle(self, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
@@ -80,22 +82,19 @@ class Store:
 
     def lose_gone(self, sender: Sender) -> int:
         """Every action whose sender is gone becomes UNKNOWN; how many. A start does this first."""
-        with self._records() as records:
-            gone = [
-                str(row["action_id"]) for row in records.tx.all("gone_in_flight", me=sender.instance, action_id=None)
-            ]
+        rows = self._database.read("gone_in_flight", me=sender.instance, action_id=None)
+        gone = [str(row["action_id"]) for row in rows]
         for action_id in gone:
             with self._records() as records:
-                action = records.lock(action_id)
+                action, now = records.lock(action_id)
                 if action is not None and action.status is Status.IN_FLIGHT:
                     with suppress(InProgress):  # its sender has come back meanwhile
-                        claims.lose_if_due(records, action, sender)
+                        claims.lose_if_due(records, action, sender, now)
         return len(gone)
 
     def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
         """See `fences.announce`."""
-        with self._records() as records:
-            return fences.announce(records, run_id, epoch, holder)
+        return fences.announce(self._database, run_id, epoch, holder)
 
     def close_fence(self, run_id: str, principal: str, reason: str) -> Fence:
         """See `fences.close`."""
@@ -129,9 +128,9 @@ class Store:
 
     def _approve_waiting(self, action_id: str) -> None:
         with self._records() as records:
-            action = records.lock(action_id)
+            action, now = records.lock(action_id)
             if action and action.status is Status.PREPARED and records.standing(action_id) is None:
-                approvals.approve_by_grant(records, action, records.now())
+                approvals.approve_by_grant(records, action, now)
 
     def resolve(self, word: Resolution) -> Action:
         """See `operators.resolve`."""
@@ -146,11 +145,10 @@ class Store:
 
     def action(self, action_id: str) -> Action:
         """One action with the decision that stands for it."""
-        with self._database.reading() as tx:
-            row = tx.one("look_at_action", action_id=action_id)
-        if row is None:
+        rows = self._database.read("look_at_action", action_id=action_id)
+        if not rows:
             raise NotFound(f"There is no action {action_id}.")
-        return seen(row)
+        return seen(rows[0])
 
     def actions(
         self,
@@ -163,21 +161,20 @@ class Store:
         limit: int = 100,
     ) -> list[Action]:
         """Actions in the order of their creation, behind the action `after`."""
-        with self._database.reading() as tx:
-            rows = tx.all("list_actions", run_id=run_id, step=step, slot=slot, status=status, after=after, limit=limit)
+        rows = self._database.read(
+            "list_actions", run_id=run_id, step=step, slot=slot, status=status, after=after, limit=limit
+        )
         return [seen(row) for row in rows]
 
     def events(self, action_id: str) -> list[Event]:
         """The history of one action, oldest first."""
-        with self._database.reading() as tx:
-            rows = tx.all("events_of_action", action_id=action_id)
+        rows = self._database.read("events_of_action", action_id=action_id)
         if not rows:
             raise NotFound(f"There is no action {action_id}.")
         return [Event.from_row(row) for row in rows]
 
     def decisions(self, after: int, limit: int) -> Feed:
         """The feed behind a cursor."""
-        with self._database.reading() as tx:
-            rows = tx.all("feed_after", after=after, limit=limit)
+        rows = self._database.read("feed_after", after=after, limit=limit)
         items = tuple(FeedItem.from_row({**row, "decision": row["standing"]}) for row in rows)
         return Feed(cursor=items[-1].seq if items else after, items=items)
