@@ -302,5 +302,6 @@ def _drive_here(opened: Opened, run: Run, progress: CellProgress) -> None:
     ended = driving.drive_here(opened, run, progress)
     now = registry.get(opened.database, run.run_id)
     if not now.finished and now.status is not Status.WAITING_HUMAN:
-        raise _ERRORS.get(ended.exit_code, RunError)(ended.message)
+        here = f'In a notebook: notebook.find("{run.run_id[:8]}").resume()'
+        raise _ERRORS.get(ended.exit_code, RunError)(f"{ended.message}\n{here}")
     progress.note(ended.message)

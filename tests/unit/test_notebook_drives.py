@@ -35,7 +35,7 @@ def drive(monkeypatch, status, code):
     ],
 )
 def test_a_drive_that_was_broken_off_fails_the_cell(monkeypatch, code, error):
-    with pytest.raises(error, match="What happened"):
+    with pytest.raises(error, match=r"What happened\.\nIn a notebook: notebook\.find\(\"\w{8}\"\)\.resume"):
         drive(monkeypatch, Status.QUEUED, code)
 
 
