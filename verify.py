@@ -1,34 +1,29 @@
-"""Kill the agent for real, resume it by its original thread id, and count what happened in the world.
+"""Kill the agent for real at every moment, resume it by its original thread id, and count what happened in the world.
 
-    uv run verify.py                     on Postgres (it brings its own; nothing of yours is touched)
-    uv run verify.py --store sqlite      on SQLite
-    uv run verify.py --only "deliver: after effect"
-    uv run verify.py --json              results as JSON on stdout
-    uv run verify.py --out results/      keep the story of every process, the oracle's log, and results.json
+    uv run verify.py                       every boundary of a run, on Postgres (its own; nothing of yours is touched)
+    uv run verify.py --store sqlite        the same on SQLite
+    uv run verify.py --pairs               a second kill at every boundary of the recovery
+    uv run verify.py --random 300 --seed 1 faults drawn by a seed: kills at any time, silence, repeated requests
+    uv run verify.py --graph FILE:NAME …   your own LangGraph graph; see --graph-help and docs/your-graph.md
+    uv run verify.py --out results/        keep results.json, a page with a picture of every case, and all stories
 
 What it does. The real five-node graph analyses a small workbook, with the real driver, the real ledger service and the
-real store as processes of their own in a temporary folder. The driver is ended by os._exit(86)
+real store as processes of their own in a temporary folder. First it records where a run touches the world: exchanges
+with the database, requests and their answers, files put in place, children started. Then it kills a fresh run at each
+of these moments, in the driver and in the ledger, resumes it in another process, and resumes the finished run once
+more. It also stops processes that wake up after they were replaced. An oracle, which is not the ledger, counts the
+effects.
 
-    before an effect                                      nothing was sent yet
-    after the effect, before the graph's checkpoint       the window that checkpoints alone cannot close
-    after the checkpoint                                  before the next step
+What you will see. One table: what was done, in how many cases, and what was wrong. The control beside it is the same
+graph on plain LangGraph: it must repeat effects somewhere. The mutants are our protocol with one rule taken out: each
+must be caught. Otherwise nothing was tested, and the verdict is "invalid".
 
-at both steps that change the world, write_draft and deliver. A new process resumes the run; another one resumes it once
-more when it is finished. An oracle, which is not the ledger, counts the effects.
-
-What you will see. The lines of each process: EXECUTE (a node runs), TOOL committed receipt (an effect was performed),
-CRASH, TOOL reuse receipt (the stored receipt came back, nothing was sent). Then a table: nodes executed by each
-process, effects (1 1 is right), receipts, epochs, and beside it the control: the same nodes on plain LangGraph without
-ledger and fence, killed at the same points. It must show two effects where the window is, or nothing was tested.
-
-    exit 0    pass: every fault fired, nothing contradicts an invariant, and the control shows its duplicates
-    exit 10   disproved, or invalid: a fault did not fire, or the control stayed clean
+    exit 0    pass
+    exit 10   disproved: a case contradicts an invariant, and its story is shown; or invalid: nothing was tested
     exit 9    a service could not be started
+    exit 2    the command line is wrong
 
-Is the checker able to find anything? Plant a defect and see:
-
-    uv run verify.py --plant no-replay           the ledger performs again what it has performed
-    uv run verify.py --plant fresh-action-id     every driver asks under new action ids
+Is the checker able to find anything? Plant a defect and see: uv run verify.py --plant no-replay
 """
 
 from __future__ import annotations
@@ -40,10 +35,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from experiments.boundaries import POINTS
-from experiments.mutants import ALL as DEFECTS
-
-CASES = [str(point) for point in POINTS]
+from experiments.mutants import MUTANTS
 
 
 def main() -> int:
@@ -51,30 +43,46 @@ def main() -> int:
     arguments = _parser().parse_args()
     signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
 
-    from experiments.campaign import run_campaign
     from experiments.errors import NotRun
-    from experiments.report import print_results, to_json
     from runs.errors import Exit
     from runs.local_postgres import LocalPostgresError
 
-    def tell(line: str) -> None:
-        print(f"verify: {line}", file=sys.stderr, flush=True)
-
     try:
-        results = run_campaign(arguments.store, tell, only=arguments.only, planted=arguments.plant, keep=arguments.out)
+        return _run(arguments)
     except (NotRun, LocalPostgresError) as error:
         tell(str(error))
         return Exit.UNREACHABLE
     except KeyboardInterrupt:
         tell("stopped; everything that was started is gone")
         return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from experiments.campaign import Options, run_campaign
+    from experiments.report import print_results
+    from experiments.results import to_json
+    from runs.errors import Exit
+
+    options = Options(
+        store=arguments.store,
+        only=arguments.only,
+        planted=arguments.plant,
+        keep=arguments.out,
+    )
+    results = run_campaign(options, tell)
+    figures = to_json(results)
     if arguments.out is not None:
-        (arguments.out / "results.json").write_text(json.dumps(to_json(results), indent=2), encoding="utf-8")
+        (arguments.out / "results.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
     if arguments.json:
-        print(json.dumps(to_json(results), indent=2))
+        print(json.dumps(figures, indent=2))
     else:
         print_results(results, sys.stdout)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
+
+
+def tell(line: str) -> None:
+    """A line of progress."""
+    print(f"verify: {line}", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,10 +90,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="verify.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres", help="where runs live")
-    parser.add_argument("--only", metavar="POINT", choices=CASES, help=f"kill there only: {', '.join(CASES)}")
+    parser.add_argument("--only", metavar="TEXT", help="one group of cases (driver, ledger, …), or cases by their name")
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep stories, the oracle's log and results there")
-    parser.add_argument("--plant", choices=DEFECTS, help="plant this defect on purpose")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="keep results, page, stories and the oracle's log there"
+    )
+    plant = parser.add_argument("--plant", choices=list(MUTANTS), metavar="DEFECT", help="plant a defect on purpose: ")
+    plant.help = "plant a defect on purpose: " + "; ".join(f"{m.name} ({m.what})" for m in MUTANTS.values())
     return parser
 
 

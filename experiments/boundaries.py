@@ -1,135 +1,189 @@
-"""Where a process can be killed, and how it notices that it passes such a point.
+"""Boundaries: the moments at which a process can be killed, found by recording and not by a list.
 
-A point is (step, when). For a step with an effect there are three, as in the experiment that this one repeats:
+Whatever a process does to the world outside of it is an *operation*: an exchange with the database, a request, a file
+put in place, a child started. A *boundary* is the moment just before or just after one,
 
-    before effect      everything is ready; the request that asks for the effect has not left the process
-    after effect       the effect has happened and its answer has come back; the graph's checkpoint knows nothing of it
-    after checkpoint   the checkpoint that holds the step's result is durable; the next step has not begun
+    (role of the thread, label of the operation, how many of them this process has come to, before or after)
 
-`watch` finds them by wrapping the classes that every process of a run goes through anyway: the HTTP transport, the door
-to the world (`tools.action.Actions`), the stock checkpointers, the five nodes. It is installed in a process that an
-experiment started, never in the product.
+so the same boundary can be found again in another process that does the same work. `experiments.choke` finds the
+operations; a `Watch` numbers them and says when one is passed.
+
+Between two operations of a thread nothing changes outside, so "after" the one and "before" the next are the same moment
+for everybody but the process that dies there: `moments` groups them, and one kill stands for the group.
 """
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
-from experiments.story import COMMITTED, EXECUTE, REUSE, Story
-
-When = Literal["before effect", "after effect", "after checkpoint"]
-
-# How the story tells of a crash there.
-WORDS: dict[When, str] = {
-    "before effect": "before effect, its request not sent",
-    "after effect": "after effect commit, before graph checkpoint",
-    "after checkpoint": "after graph checkpoint, before the next step",
-}
-
-STEPS = ("write_draft", "deliver")  # the steps that change the world
-NODES = ("plan", "analyze", "write_draft", "test", "deliver")
+Side = Literal["before", "after", "at"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A place in a run where a process can be killed."""
+@dataclass(frozen=True, kw_only=True, order=True)
+class Boundary:
+    """One moment of one thread. `occurrence` counts this label in this role from 1; "at" is a point with a name."""
 
-    step: str
-    when: When
+    role: str
+    label: str
+    occurrence: int = 1
+    side: Side = "before"
 
     def __str__(self) -> str:
-        return f"{self.step}: {self.when}"
+        if self.side == "at":
+            return self.label
+        number = f" #{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.side} {self.label}{number} ({self.role})"
 
 
-POINTS = tuple(Point(step=step, when=when) for step in STEPS for when in WORDS)
-
-Passing = Callable[[Point], None]
+Passing = Callable[[Boundary], None]
 
 
-def watch(story: Story, passing: Passing) -> None:
-    """Make this process tell its story, and call `passing` at every point that it passes."""
-    _watch_nodes(story)
-    _watch_requests(passing)
-    _watch_actions(story, passing)
-    _watch_checkpoints(passing)
+# --- the watch --------------------------------------------------------------------------------------------------------
+
+# What each thread of a process does, by its name as Python, the product or a library gives it.
+_ROLES: tuple[tuple[str, str], ...] = (
+    (r"MainThread", "main"),
+    (r"ThreadPoolExecutor.*", "background"),  # LangGraph's executor: it writes checkpoints
+    (r"asyncio_.*", "background"),
+    (r"AnyIO worker thread.*", "request"),
+    (r"ledger-send", "send"),
+    (r".*-worker-\d+", "pool"),  # psycopg_pool: it opens connections
+)
 
 
-def receipt_name(kind: str, receipt: dict[str, Any]) -> str:
-    """A receipt in one word, the same for the same receipt: `draft-7854be0b31d5`, `report-…`."""
-    import hashlib
-
-    text = json.dumps(receipt, sort_keys=True, ensure_ascii=False)
-    return f"{kind.partition('.')[0]}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _watch_nodes(story: Story) -> None:
-    """EXECUTE lines. The graph is built after this, so it takes the wrapped functions."""
-    from graph import nodes
-
-    def telling(name: str, node: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(node)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            story.tell(EXECUTE + name)
-            return node(*args, **kwargs)
-
-        return run
-
-    for name in NODES:
-        setattr(nodes, name, telling(name, getattr(nodes, name)))
+def role_of(thread: threading.Thread) -> str:
+    """The role of a thread: a name without the numbers that differ from process to process."""
+    for pattern, role in _ROLES:
+        if re.fullmatch(pattern, thread.name):
+            return role
+    return re.sub(r"[\W_]*\d+.*", "", thread.name) or "thread"
 
 
-def _watch_requests(passing: Passing) -> None:
-    """Before effect: the last moment before the bytes of the request go out."""
-    import httpx
+class Operation:
+    """One operation under way. `end(real=False)` takes it back: nothing was done after all, and it is not counted."""
 
-    send = httpx.HTTPTransport.handle_request
+    def __init__(self, watch: Watch, role: str, label: str, occurrence: int) -> None:
+        self._watch = watch
+        self._before = Boundary(role=role, label=label, occurrence=occurrence)
+        self._open = True
 
-    def handle_request(self: httpx.HTTPTransport, request: httpx.Request) -> httpx.Response:
-        asks_for_effect = request.method == "PUT" and request.url.path.startswith("/v1/actions/")
-        if asks_for_effect and "propose" not in request.url.params:
-            passing(Point(step=json.loads(request.content)["step"], when="before effect"))
-        return send(self, request)
-
-    httpx.HTTPTransport.handle_request = handle_request
-
-
-def _watch_actions(story: Story, passing: Passing) -> None:
-    """TOOL lines, and after effect: the receipt is in this process's hands and nowhere in its graph."""
-    from onward_ledger.action import Action, Status
-    from tools.action import Actions, Build
-
-    perform = Actions.perform
-
-    def watched(self: Actions, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
-        action = perform(self, step, slot, kind, build, rev=rev)
-        if action.status is Status.SUCCEEDED:
-            word = REUSE if action.replayed else COMMITTED
-            story.tell(word + receipt_name(kind, action.receipt or {}))
-            passing(Point(step=step, when="after effect"))
-        return action
-
-    Actions.perform = watched
+    def end(self, *, real: bool = True) -> None:
+        """It is done, or has failed; safe to call again."""
+        if self._open:
+            self._open = False
+            self._watch.ended(self._before, real=real)
 
 
-def _watch_checkpoints(passing: Passing) -> None:
-    """After checkpoint: `put` of the stock checkpointer has returned, so the commit has been acknowledged."""
-    from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.checkpoint.sqlite import SqliteSaver
+class Watch:
+    """Numbers the operations of this process, and calls `passing` at each boundary, in the thread that passes it."""
 
-    def watched(put: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(put)
-        def putting(self: Any, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-            stored = put(self, config, checkpoint, metadata, new_versions)
-            for step in STEPS:
-                if step in checkpoint["versions_seen"]:  # LangGraph's own note of which nodes have run
-                    passing(Point(step=step, when="after checkpoint"))
-            return stored
+    def __init__(self, passing: Passing, role_of: Callable[[threading.Thread], str] = role_of) -> None:
+        self._passing = passing
+        self._role_of = role_of
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, str]] = Counter()
 
-        return putting
+    def begin(self, label: str) -> Operation:
+        """An operation is about to begin."""
+        role = self._role_of(threading.current_thread())
+        with self._lock:
+            self._counts[role, label] += 1
+            occurrence = self._counts[role, label]
+        self._passing(Boundary(role=role, label=label, occurrence=occurrence))
+        return Operation(self, role, label, occurrence)
 
-    PostgresSaver.put = watched(PostgresSaver.put)
-    SqliteSaver.put = watched(SqliteSaver.put)
+    def ended(self, before: Boundary, *, real: bool) -> None:
+        """For Operation."""
+        if real:
+            self._passing(Boundary(role=before.role, label=before.label, occurrence=before.occurrence, side="after"))
+        else:
+            with self._lock:
+                self._counts[before.role, before.label] -= 1
+
+    @contextmanager
+    def operation(self, label: str) -> Generator[None]:
+        """Around an operation; it is over also when it raises."""
+        operation = self.begin(label)
+        try:
+            yield
+        finally:
+            operation.end()
+
+    def point(self, label: str) -> None:
+        """A moment with a name of its own."""
+        role = self._role_of(threading.current_thread())
+        with self._lock:
+            self._counts[role, label] += 1
+            occurrence = self._counts[role, label]
+        self._passing(Boundary(role=role, label=label, occurrence=occurrence, side="at"))
+
+
+# --- recordings -------------------------------------------------------------------------------------------------------
+
+
+def recorder(path: Path) -> Passing:
+    """Write every boundary that this process passes into a file, before it goes on."""
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+
+    def passing(boundary: Boundary) -> None:
+        line = json.dumps([boundary.role, boundary.label, boundary.occurrence, boundary.side])
+        os.write(file, f"{line}\n".encode())
+
+    return passing
+
+
+def read_recording(path: Path) -> tuple[Boundary, ...]:
+    """The boundaries of a process, in the order in which it passed them.
+
+    A "before" without its "after" was taken back (nothing was sent), or the process ended inside: it is left out.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    passed = [Boundary(role=r, label=name, occurrence=n, side=side) for r, name, n, side in map(json.loads, lines)]
+    ended = {(b.role, b.label, b.occurrence) for b in passed if b.side == "after"}
+    recorded = [b for b in passed if b.side == "at" or (b.role, b.label, b.occurrence) in ended]
+    return tuple(dict.fromkeys(recorded))  # a "before" that was taken back and came again is one
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Boundaries of one role between which nothing happens outside: one kill there stands for all of them."""
+
+    boundaries: tuple[Boundary, ...]
+
+    @property
+    def boundary(self) -> Boundary:
+        """Where to kill: the last of them."""
+        return self.boundaries[-1]
+
+    def __str__(self) -> str:
+        first, last = self.boundaries[0], self.boundaries[-1]
+        if first == last:
+            return str(last)
+        number = {b: f" #{b.occurrence}" if b.occurrence > 1 else "" for b in (first, last)}
+        return f"{first.side} {first.label}{number[first]}, {last.side} {last.label}{number[last]} ({last.role})"
+
+
+def moments(recording: Iterable[Boundary]) -> tuple[Moment, ...]:
+    """The moments of a recording: role by role, in the order in which each role's first boundary was passed.
+
+    Only the way from "before" to "after" of one operation changes anything, so the groups part there.
+    """
+    roles: dict[str, list[list[Boundary]]] = {}
+    for boundary in recording:
+        if boundary.side == "at":
+            continue
+        groups = roles.setdefault(boundary.role, [[]])
+        last = groups[-1][-1] if groups[-1] else None
+        if last is not None and last.side == "before" and boundary.side == "after":
+            groups.append([])
+        groups[-1].append(boundary)
+    return tuple(Moment(tuple(group)) for groups in roles.values() for group in groups)

@@ -1,8 +1,9 @@
-"""The campaign: every case with Onward and with the control, judged, and one verdict.
+"""The campaign: record, then kill at every moment, with the control and the mutants beside it; and one verdict.
 
-    pass        every fault fired, nothing contradicts an invariant, and the control shows the duplicates it must show
+    pass        every fault fired, nothing contradicts an invariant, the control repeats effects, all mutants are caught
     disproved   a case contradicts an invariant
-    invalid     nothing was tested: a fault did not fire, the control stayed clean, or the run fails without any fault
+    invalid     nothing was tested: a fault did not fire, the control stayed clean, a mutant survived, or what must
+                happen sometimes never happened
 
 A verdict is not a matter of degree: one contradiction in one case is enough.
 """
@@ -10,120 +11,258 @@ A verdict is not a matter of degree: one contradiction in one case is enough.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from experiments import checker
-from experiments.boundaries import POINTS
+from experiments import checker, sweep
+from experiments.case import (
+    run_astray,
+    run_driver_stopped,
+    run_killed,
+    run_ledger_killed,
+    run_ledger_stopped,
+    run_requests,
+)
 from experiments.cluster import Cluster, cluster
 from experiments.evidence import Evidence
-from experiments.nemesis import Fault
-from experiments.processes import ForkServer
-from experiments.report import Outcome, Results, Verdict
-from experiments.story import Process
+from experiments.lane import Lane
+from experiments.mutants import MUTANTS, Mutant
+from experiments.plan import NO_FAULT, Plan
+from experiments.progress import Progress, Told
+from experiments.recordings import Recording, record_driver, record_ledger
+from experiments.results import Hunted, Outcome, Results, Verdict, reached
+from experiments.workers import ORDINARY, Job, LaneOptions, Lanes, work_off
 from experiments.workload import Onward, Plain, Workload
 from runs.settings import StoreKind
 
-Told = Callable[[str], None]
+# A boundary that a process did not come to this time (a connection that the pool did not need) is tried again.
+MOST_TRIES = 3
+
+# Where somebody falls silent, only time can tell: short times make short cases.
+IMPATIENT = LaneOptions(lease_seconds=1.0, deadline_seconds=1.0, grace_seconds=0.5)
+
+Run = Callable[[Workload, Plan, Lane], Evidence]
+RUNS: dict[str, Run] = {
+    "none": run_killed,
+    "points": run_killed,
+    "driver": run_killed,
+    "order": run_killed,
+    "control": run_killed,
+    "pairs": run_killed,
+    "ledger": run_ledger_killed,
+    "plain provider": run_ledger_killed,
+    "stopped driver": run_driver_stopped,
+    "stopped ledger": run_ledger_stopped,
+    "requests": run_requests,
+    "decisions": run_astray,
+}
 
 
-def run_campaign(
-    store: StoreKind,
-    tell: Told,
-    *,
-    only: str | None = None,
-    planted: str | None = None,
-    keep: Path | None = None,
-) -> Results:
-    """Start a cluster, run every case in it, and judge. `tell` gets a line of progress per case.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to run. `only`: a group, or a text in the names of cases. `planted`: the product with this defect."""
 
-    `only` names one point; without it all of them are tried. A case without a fault is always run, to compare with.
-    """
+    store: StoreKind = "postgres"
+    only: str | None = None
+    planted: str | None = None
+    keep: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One case to be run, and in what world."""
+
+    plan: Plan
+    options: LaneOptions = ORDINARY
+
+    @property
+    def workload(self) -> Workload:
+        """Whose run it is."""
+        return Plain() if self.plan.group == "control" else Onward(approved=not self.plan.rejected)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What was recorded, and the runs without a fault to compare with."""
+
+    reference: Evidence
+    control_reference: Evidence
+    driver: Recording
+    order: Recording
+    ledger: Recording
+    plain_provider: Recording
+    control: Recording
+
+
+def run_campaign(options: Options, tell: Told) -> Results:
+    """Start a cluster, record, run every case in it, and judge. `tell` gets lines of progress."""
     began = time.monotonic()
-    tell(f"starting {store}, the ledger and the oracle in a temporary home")
-    faults = [None, *(Fault(point=point) for point in POINTS if only in (None, str(point)))]
-    outcomes: list[Outcome] = []
-    forks = ForkServer()
-    with cluster(store, planted=planted, keep=keep) as services, ThreadPoolExecutor(1) as pool, forks:
-        forks.warm_up(services.folder)
-        onward, plain = Onward(services, planted), Plain(services)
-        for number, fault in enumerate(faults, 1):
-            # The control runs beside the case, in a world of its own.
-            control = pool.submit(run_case, plain, fault, forks, services)
-            case = run_case(onward, fault, forks, services)
-            outcomes.append(judge(case, control.result(), outcomes[0] if outcomes else None))
-            tell(_progress(number, len(faults), outcomes[-1]))
-            if fault is None and outcomes[0].invalid:
-                break  # faults on a run that fails by itself show nothing
-    verdict, reasons = conclude(outcomes)
+    tell(f"starting {options.store}, the ledger and the oracle in a temporary home")
+    with cluster(options.store, keep=options.keep) as services:
+        recorded = record(services, options.planted)
+        tasks = [task for task in _tasks(recorded, options.planted) if _wanted(task.plan, options.only)]
+        mutants = [] if options.only or options.planted else list(MUTANTS.values())
+        campaign = _Campaign(recorded, Progress(len(tasks) + len(mutants), tell))
+        hunts = [campaign.hunt(mutant) for mutant in mutants]
+        work_off(services, [*hunts, *(campaign.job(task) for task in tasks)])
+    verdict, reasons = conclude(campaign, whole=options.only is None)
     return Results(
-        store=store,
+        store=options.store,
         verdict=verdict,
         reasons=tuple(reasons),
-        outcomes=tuple(outcomes),
+        reference=recorded.reference,
+        outcomes=tuple(campaign.in_order(tasks, "onward")),
+        control=tuple(campaign.in_order(tasks, "plain")),
+        hunted=tuple(sorted(campaign.hunted, key=lambda hunted: list(MUTANTS).index(hunted.mutant.name))),
+        boundaries={
+            name: len(recording.boundaries)
+            for name, recording in (("driver", recorded.driver), ("order", recorded.order), ("ledger", recorded.ledger))
+        },
         seconds=time.monotonic() - began,
-        planted=planted,
+        planted=options.planted,
     )
 
 
-def run_case(workload: Workload, fault: Fault | None, forks: ForkServer, services: Cluster) -> Evidence:
-    """One fresh run: a process with the fault, a process that resumes it, and one that resumes the finished run."""
-    began = time.monotonic()
-    run_id = workload.begin()
-    told = services.stories / f"{workload.system} {fault.point if fault else 'no fault'}".replace(": ", " ")
+def record(services: Cluster, planted: str | None) -> Recorded:
+    """Runs without a fault: what they pass, and what they make."""
+    lanes = Lanes(services)
+    try:
+        lane = lanes.get(LaneOptions(planted=planted))
+        onward, plain = Onward(), Plain()
+        reference, control_reference = run_killed(onward, NO_FAULT, lane), run_killed(plain, NO_FAULT, lane)
+        return Recorded(
+            reference=reference,
+            control_reference=control_reference,
+            driver=record_driver(onward, lane),
+            order=record_driver(onward, lane, "checkpoint first"),
+            ledger=record_ledger(onward, lane),
+            plain_provider=record_ledger(onward, lanes.get(LaneOptions(plain_provider=True, planted=planted))),
+            control=record_driver(plain, lane),
+        )
+    finally:
+        lanes.close()
 
-    def process(number: int, armed: Fault | None) -> Process:
-        file = told.with_name(f"{told.name} {number}.txt")
-        return forks.run(workload.work, file, *workload.arguments(run_id, armed))
 
-    driving = [process(1, fault)]
-    if fault is not None:
-        driving.append(process(2, None))
-    ended = workload.look(run_id, driving)
-    again = process(len(driving) + 1, None)
-    return Evidence(
-        system=workload.system,
-        fault=fault,
-        processes=(*driving, again),
-        ended=ended,
-        after=workload.look(run_id, [*driving, again]),
-        seconds=time.monotonic() - began,
+def _tasks(recorded: Recorded, planted: str | None) -> list[Task]:
+    """Every case of the default campaign. Those that wait longest begin first."""
+    ordinary = LaneOptions(planted=planted)
+    plain_provider = LaneOptions(planted=planted, plain_provider=True)
+    impatient = replace(IMPATIENT, planted=planted)
+    impatient_plain = replace(impatient, plain_provider=True)
+    groups: list[tuple[LaneOptions, list[Plan]]] = [
+        (impatient, sweep.stopped_ledger_plans()),
+        (impatient_plain, sweep.stopped_plain_provider_plans()),
+        (impatient, sweep.stopped_driver_plans(recorded.driver)),
+        (ordinary, sweep.point_plans()),
+        (ordinary, sweep.request_plans()),
+        (ordinary, sweep.decision_plans()),
+        (ordinary, sweep.driver_plans(recorded.driver)),
+        (ordinary, sweep.order_plans(recorded.order)),
+        (ordinary, sweep.ledger_plans(recorded.ledger)),
+        (plain_provider, sweep.plain_provider_plans(recorded.plain_provider)),
+        (ordinary, sweep.control_plans(recorded.control)),
+    ]
+    return [Task(plan=plan, options=options) for options, plans in groups for plan in plans]
+
+
+def _wanted(plan: Plan, only: str | None) -> bool:
+    """Whether the case is asked for: by its group, or by a text in its name."""
+    return only is None or (plan.group == only if only in RUNS else only in plan.name)
+
+
+@dataclass
+class _Campaign:
+    """The cases as they come in. Workers add to it from several threads; appending to a list is one step."""
+
+    recorded: Recorded
+    progress: Progress
+    outcomes: dict[Task, Outcome] = field(default_factory=dict[Task, Outcome])
+    hunted: list[Hunted] = field(default_factory=list[Hunted])
+
+    def job(self, task: Task) -> Job:
+        """A case, tried again when its fault did not fire."""
+
+        def do(lanes: Lanes) -> None:
+            outcome = None
+            for tries in range(1, MOST_TRIES + 1):
+                case = RUNS[task.plan.group](task.workload, task.plan, lanes.get(task.options))
+                outcome = judge(case, self.recorded, tries)
+                if not outcome.invalid:
+                    break
+            assert outcome is not None
+            self.outcomes[task] = outcome
+            self.progress.done(task.plan, outcome)
+
+        return do
+
+    def hunt(self, mutant: Mutant) -> Job:
+        """The cases that must catch a mutant, until one does."""
+
+        def do(lanes: Lanes) -> None:
+            options = LaneOptions(planted=mutant.name, plain_provider=mutant.plain_provider)
+            if mutant.hunt == "stopped driver":
+                options = replace(IMPATIENT, planted=mutant.name)
+            plans = sweep.hunt_plans(mutant.hunt, self.recorded.driver, restless=mutant.restless)
+            caught, tried = None, 0
+            while caught is None and tried < len(plans):
+                task = Task(plan=plans[tried], options=options)
+                case = RUNS[task.plan.group](task.workload, task.plan, lanes.get(options))
+                outcome = judge(case, self.recorded, 1)
+                caught = outcome if outcome.word == "wrong" else None
+                tried += 1
+            self.hunted.append(Hunted(mutant=mutant, caught=caught, tried=tried))
+            self.progress.hunted(mutant.name, caught is not None)
+
+        return do
+
+    def in_order(self, tasks: Sequence[Task], system: str) -> list[Outcome]:
+        """The outcomes of a system in the order of the plans."""
+        found = [self.outcomes[task] for task in tasks if task in self.outcomes]
+        return [outcome for outcome in found if outcome.case.system == system]
+
+
+def judge(case: Evidence, recorded: Recorded, tries: int) -> Outcome:
+    """A case, compared with the one without a fault. A case whose fault did not fire proves and contradicts nothing."""
+    if case.system == "plain":
+        invalid = checker.check(case, recorded.control_reference, checker.CONTROL)
+        return Outcome(case=case, reference=recorded.control_reference, invalid=tuple(invalid), tries=tries)
+    invalid = checker.check(case, recorded.reference, checker.VALIDITY)
+    violations = [] if invalid else checker.check(case, recorded.reference, checker.ONWARD)
+    return Outcome(
+        case=case,
+        reference=recorded.reference,
+        violations=tuple(violations),
+        invalid=tuple(invalid),
+        tries=tries,
     )
 
 
-def judge(case: Evidence, control: Evidence, without_fault: Outcome | None) -> Outcome:
-    """A case and its control, compared with the case without a fault (which is compared with itself).
-
-    A case whose fault did not fire contradicts nothing and proves nothing; the same holds for a contradiction without
-    any fault, since then it is not the fault that shows it.
-    """
-    reference = without_fault.case if without_fault else case
-    control_reference = without_fault.control if without_fault else control
-    invalid = checker.check(case, reference, checker.VALIDITY)
-    violations = [] if invalid else checker.check(case, reference, checker.ONWARD)
-    if case.fault is None:
-        invalid, violations = invalid + violations, []
-    invalid += checker.check(control, control_reference, checker.CONTROL)
-    return Outcome(case=case, control=control, violations=tuple(violations), invalid=tuple(invalid))
-
-
-def conclude(outcomes: list[Outcome]) -> tuple[Verdict, list[str]]:
+def conclude(campaign: _Campaign, *, whole: bool) -> tuple[Verdict, list[str]]:
     """The verdict and why. One contradiction disproves the claim, also where another case proves nothing."""
-    wrong = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.violations]
-    invalid = [f"{outcome.case.name}: {violation}" for outcome in outcomes for violation in outcome.invalid]
-    if len(outcomes) == 1:
-        return "invalid", invalid or ["no fault was tried"]
-    invalid += checker.silent_controls([outcome.control for outcome in outcomes])
+    outcomes = list(campaign.outcomes.values())
+    wrong = [f"{o.case.plan.group}, {o.case.name}: {v}" for o in outcomes for v in o.violations]
+    invalid = [f"{o.case.plan.group}, {o.case.name}: {v}" for o in outcomes for v in o.invalid]
+    invalid += [f"without any fault: {v}" for v in _broken_reference(campaign.recorded)]
+    if not outcomes:
+        invalid.append("no case was run")
+    if whole:
+        invalid += _silent(campaign, outcomes)
     if wrong:
         return "disproved", wrong + invalid
     return ("invalid", invalid) if invalid else ("pass", [])
 
 
-def _progress(number: int, of: int, outcome: Outcome) -> str:
-    verdict = "INVALID" if outcome.invalid else "WRONG" if outcome.violations else "ok"
-    effects, control = (sum(checker.counts(e).values()) for e in (outcome.case, outcome.control))
-    return (
-        f"[{number}/{of}] {outcome.case.name}: {verdict}, {effects} effects, "
-        f"the control {control} ({max(outcome.case.seconds, outcome.control.seconds):.1f} s)"
-    )
+def _broken_reference(recorded: Recorded) -> list[checker.Violation]:
+    found = checker.check(recorded.reference, recorded.reference, checker.ONWARD | checker.VALIDITY)
+    return found + checker.check(recorded.control_reference, recorded.control_reference, checker.CONTROL)
+
+
+def _silent(campaign: _Campaign, outcomes: Sequence[Outcome]) -> list[str]:
+    """What should have been seen and was not: then the campaign is not able to see it."""
+    found = [f"the mutant {h.mutant.name} survived {h.tried} cases" for h in campaign.hunted if h.caught is None]
+    controls = [outcome for outcome in outcomes if outcome.case.system == "plain"]
+    if not any(outcome.case.duplicates for outcome in controls):
+        found.append("the control shows no duplicate at any boundary")
+    never = [what for what, times in reached(tuple(outcomes)).items() if not times]
+    return found + [f"it never happened that {what}" for what in never]

@@ -1,4 +1,4 @@
-"""The cluster: Postgres (or SQLite), the ledger and the oracle as real processes, in a temporary home of their own.
+"""The cluster: Postgres (or SQLite), oracle and fork server as real processes, in a temporary home; lanes on top.
 
 Nothing of the user's is touched: not ONWARD_HOME, not DATABASE_URL, no running ledger. Everything started here is
 stopped by its pid and removed at the end, also after an error or Ctrl-C. An experiment that is itself killed takes
@@ -10,58 +10,83 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from pydantic import SecretStr
 
 from experiments.errors import NotRun
+from experiments.lane import Lane, open_lane
 from experiments.oracle import Oracle
+from experiments.processes import ForkServer
 from runs import local_postgres
-from runs.settings import Settings, StoreKind
+from runs.settings import StoreKind
 
 ROOT = Path(__file__).resolve().parent.parent
 PREFIX = "onward-proof-"
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 
-# A driver that dies is noticed at once; this bounds what is waited for where only time can tell.
-LEASE_SECONDS = 5.0
 
-
-@dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What runs. `plain_dsn` is where the control keeps its checkpoints: a Postgres schema or an SQLite file."""
+    """What runs, and the lanes on it. `dsn` is the server's; None with SQLite."""
 
-    folder: Path
-    settings: Settings
-    oracle: Oracle
-    plain_dsn: str
+    def __init__(self, folder: Path, store: StoreKind, dsn: str | None, oracle: Oracle, forks: ForkServer) -> None:
+        self.folder = folder
+        self.store = store
+        self.oracle = oracle
+        self.forks = forks
+        self._dsn = dsn
+        self._lock = threading.Lock()
+        self._lanes = 0
 
-    @property
-    def stories(self) -> Path:
-        """Where the processes of the cases write."""
-        return self.folder / "stories"
+    @contextmanager
+    def lane(
+        self,
+        *,
+        planted: str | None = None,
+        plain_provider: bool = False,
+        deadline_seconds: float | None = None,
+        grace_seconds: float | None = None,
+    ) -> Generator[Lane]:
+        """A lane with a database and a ledger of its own; see LedgerSpec for what they are told."""
+        with self._lock:
+            self._lanes += 1
+            number = self._lanes
+        folder = self.folder / f"lane-{number}"
+        folder.mkdir()
+        dsn = _new_database(self._dsn, f"lane_{number}") if self._dsn is not None else None
+        plain_dsn = _plain_schema(dsn) if dsn is not None else str(folder / "plain.sqlite")
+        with open_lane(
+            folder,
+            self.forks,
+            self.oracle,
+            dsn,
+            plain_dsn,
+            planted=planted,
+            plain_provider=plain_provider,
+            deadline_seconds=deadline_seconds,
+            grace_seconds=grace_seconds,
+        ) as lane:
+            yield lane
 
 
 @contextmanager
-def cluster(store: StoreKind, *, planted: str | None = None, keep: Path | None = None) -> Generator[Cluster]:
+def cluster(store: StoreKind, *, keep: Path | None = None) -> Generator[Cluster]:
     """Start everything, and stop and remove it in the end. With `keep`, the stories and the oracle's log go there."""
     remove_abandoned()
+    forks = ForkServer()  # it imports while the rest starts
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         _sign(folder)
-        (folder / "stories").mkdir()
         if keep is not None:
             stack.callback(_keep, folder, keep)
         home = folder / "home"
@@ -71,8 +96,9 @@ def cluster(store: StoreKind, *, planted: str | None = None, keep: Path | None =
             stack.callback(_stop_postgres, home)
             dsn = local_postgres.ensure(home)
         oracle = stack.enter_context(_oracle(folder))
-        settings = stack.enter_context(_ledger(folder, home, store, dsn, oracle, planted))
-        yield Cluster(folder=folder, settings=settings, oracle=oracle, plain_dsn=_plain(folder, dsn))
+        stack.enter_context(forks)
+        forks.warm_up(folder)
+        yield Cluster(folder, store, dsn, oracle, forks)
 
 
 @contextmanager
@@ -81,35 +107,6 @@ def _oracle(folder: Path) -> Generator[Oracle]:
     command = ["-m", "experiments.oracle", "--log", log, "--ready-file", ready, "--parent", os.getpid()]
     with _service("oracle", command, folder, ready) as port:
         yield Oracle(int(port), log)
-
-
-@contextmanager
-def _ledger(
-    folder: Path, home: Path, store: StoreKind, dsn: str | None, oracle: Oracle, planted: str | None
-) -> Generator[Settings]:
-    """The ledger service; the settings by which everybody finds it."""
-    token, ready = secrets.token_urlsafe(24), folder / "ledger.ready"
-    token_file = folder / "ledger.token"
-    token_file.write_text(token, encoding="utf-8")
-    token_file.chmod(0o600)
-    settings = Settings(
-        home=home,
-        store=store,
-        principal="experiment",
-        database_url=dsn,
-        ledger_database_url=dsn,
-        objects=(home / "objects").as_uri(),
-        ledger_url="http://127.0.0.1",  # replaced below by the one with the port
-        ledger_token=SecretStr(token),
-        lease_seconds=LEASE_SECONDS,
-    )
-    observed = ["--oracle-port", oracle.port, "--oracle-log", oracle.log, "--parent", os.getpid()]
-    observed += ["--plant", planted] if planted else []
-    serve = ["serve", "--store", dsn or f"sqlite:///{settings.ledger_sqlite_path}", "--objects", settings.objects_url]
-    serve += ["--port", 0, "--host", "127.0.0.1", "--token-file", token_file, "--ready-file", ready]
-    command = ["-m", "experiments.observed_ledger", *observed, *serve]
-    with _service("ledger", command, folder, ready) as answer:
-        yield settings.model_copy(update={"ledger_url": json.loads(answer)["url"]})
 
 
 @contextmanager
@@ -147,10 +144,18 @@ def _wait_for(name: str, process: subprocess.Popen[bytes], ready: Path, log: Pat
     return ready.read_text(encoding="utf-8")
 
 
-def _plain(folder: Path, dsn: str | None) -> str:
+def _new_database(server: str, name: str) -> str:
+    """A database of its own on the experiment's server."""
+    import psycopg
+    from psycopg import conninfo, sql
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    return conninfo.make_conninfo(server, dbname=name)
+
+
+def _plain_schema(dsn: str) -> str:
     """Where the control's checkpoints live: out of reach of everything that Onward adds to its own tables."""
-    if dsn is None:
-        return str(folder / "plain.sqlite")
     import psycopg
     from psycopg import conninfo
 
@@ -161,10 +166,13 @@ def _plain(folder: Path, dsn: str | None) -> str:
 
 def _keep(folder: Path, keep: Path) -> None:
     keep.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(folder / "stories", keep / "stories", dirs_exist_ok=True)
-    for name in ("oracle.log", "ledger.err"):
-        if (folder / name).exists():
-            shutil.copy(folder / name, keep / name)
+    for lane in folder.glob("lane-*"):
+        for told in (*(lane / "stories").glob("*"), *lane.glob("ledger *")):
+            if told.suffix in (".txt", ".err") and told.stat().st_size:
+                (keep / "stories" / lane.name).mkdir(parents=True, exist_ok=True)
+                shutil.copy(told, keep / "stories" / lane.name / told.name)
+    if (folder / "oracle.log").exists():
+        shutil.copy(folder / "oracle.log", keep / "oracle.log")
 
 
 # --- what a killed experiment left ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from experiments.boundaries import Point
+from experiments.crash_points import crash_point
 from experiments.evidence import Evidence
 from experiments.report import nodes
 from experiments.story import COMMITTED, CRASH, REUSE, Process
@@ -28,7 +28,8 @@ from experiments.story import COMMITTED, CRASH, REUSE, Process
 if TYPE_CHECKING:
     from runs.settings import StoreKind
 
-POINT = Point(step="deliver", when="after effect")
+STEP = "deliver"
+POINT = crash_point(f"{STEP}: after effect")
 KIND = "report.publish"
 STORES: dict[StoreKind, str] = {"postgres": "Postgres", "sqlite": "SQLite"}
 MARGIN = " " * 14
@@ -56,25 +57,26 @@ class Line:
 def show(store: StoreKind, tell: Callable[[str], None]) -> Showing:
     """Kill and resume both systems once, for real. `tell` gets a line before each part."""
     from experiments import checker
-    from experiments.campaign import run_case
+    from experiments.case import run_killed
     from experiments.cluster import cluster
     from experiments.nemesis import Fault
-    from experiments.processes import ForkServer
+    from experiments.plan import Plan
     from experiments.workload import Onward, Plain
 
     began = time.monotonic()
-    fault = Fault(point=POINT, how="kill")
+    plan = Plan(group="points", name=str(POINT), driver=(Fault(at=POINT, how="kill"),))
     tell(f"starting {STORES[store]}, a ledger and an oracle in a temporary folder")
-    forks = ForkServer()
-    with cluster(store) as services, forks:
-        forks.warm_up(services.folder)
+    with cluster(store) as services, services.lane() as lane:
+        Onward.prepare(lane)
         tell("killing and resuming plain LangGraph")
-        plain = run_case(Plain(services), fault, forks, services)
+        plain = run_killed(Plain(), plan, lane)
         tell("killing and resuming Onward")
-        onward = run_case(Onward(services), fault, forks, services)
+        onward = run_killed(Onward(), plan, lane)
     found = checker.check(onward, onward, checker.ONWARD) + checker.check(onward, onward, checker.VALIDITY)
     found += checker.check(plain, plain, checker.CONTROL)
-    problems = [*map(str, found), *checker.silent_controls([plain])]
+    problems = [*map(str, found)]
+    if not plain.duplicates:
+        problems.append("plain LangGraph repeats nothing, so nothing was shown")
     seconds = time.monotonic() - began
     return Showing(store=store, plain=plain, onward=onward, problems=tuple(problems), seconds=seconds)
 
@@ -134,7 +136,7 @@ def _count(case: Evidence, style: str) -> Line:
 
 def publications(case: Evidence) -> int:
     """How often the report was published, by the oracle's word."""
-    return case.after.effects_of(POINT.step)
+    return case.after.effects_of(STEP)
 
 
 def _receipts(case: Evidence) -> int:

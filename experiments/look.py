@@ -9,54 +9,71 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import rfc8785
 
-from experiments.cluster import Cluster
 from experiments.evidence import Checkpoint, Record, World
+from experiments.lane import Lane
 
 MEDIA_TYPES = {".json": "application/json", ".html": "text/html", ".md": "text/markdown"}
 
 Rows = list[tuple[Any, ...]]
+Query = Callable[[str], Rows]
 
-_RUN = "select status from {runs}runs where run_id = ?"
-_EPOCHS = "select epoch from {runs}events where run_id = ? and kind = 'claimed' order by seq"
+_RUN = "select status, reason from {runs}runs where run_id = ?"
+_CLAIMS = "select epoch, created_at from {runs}events where run_id = ? and kind = 'claimed' order by seq"
 _ERRORS = "select data from {runs}events where run_id = ? and kind = 'error' order by seq"
 _CHECKPOINTS = """select checkpoint_id, parent_checkpoint_id from {checkpoints}checkpoints
                   where thread_id = ? and checkpoint_ns = ''"""
-_RECORDS = "select step, kind, status, receipt from {ledger}actions where run_id = ? order by created_at, step"
+_RECORDS = """select a.step, a.kind, a.status, a.receipt,
+                     exists (select 1 from {ledger}action_events e
+                             where e.action_id = a.action_id and e.to_status = 'UNKNOWN')
+              from {ledger}actions a where a.run_id = ? order by a.created_at, a.step"""
 _PUBLICATIONS = "select digest from {ledger}publications where run_id = ? order by publication_id"
+_DECISIONS = """select d.decision from {ledger}decisions d join {ledger}actions a using (action_id)
+                where a.run_id = ? order by d.decision_id"""
 
 
-def look_at_onward(services: Cluster, run_id: str) -> World:
+def look_at_onward(lane: Lane, run_id: str) -> World:
     """Everything that stands about one run of Onward."""
-    settings = services.settings
+    settings = lane.settings
     runs, ledger = settings.database_url or settings.sqlite_path, settings.database_url or settings.ledger_sqlite_path
-    (status,) = _query(runs, _RUN, run_id)[0]
+    with _reading(runs, run_id) as query:
+        ((status, reason),) = query(_RUN)
+        claims, errors, checkpoints = query(_CLAIMS), query(_ERRORS), query(_CHECKPOINTS)
+    with _reading(ledger, run_id) as query:
+        records, published, decisions = query(_RECORDS), query(_PUBLICATIONS), query(_DECISIONS)
     return World(
         status=str(status),
-        effects=services.oracle.effects(run_id),
-        checkpoints=_checkpoints(_query(runs, _CHECKPOINTS, run_id)),
-        published=tuple(digest for (digest,) in _query(ledger, _PUBLICATIONS, run_id)),
+        reason=reason,
+        effects=lane.oracle.effects(run_id),
+        checkpoints=_checkpoints(checkpoints),
+        published=tuple(digest for (digest,) in published),
         saved=saved_report(settings.home / "objects", run_id),
-        records=tuple(_record(row) for row in _query(ledger, _RECORDS, run_id)),
-        epochs=tuple(epoch for (epoch,) in _query(runs, _EPOCHS, run_id)),
-        errors=tuple(str(_json(data).get("message")) for (data,) in _query(runs, _ERRORS, run_id)),
+        records=tuple(_record(row) for row in records),
+        decisions=tuple(str(decision) for (decision,) in decisions),
+        claims=tuple((epoch, _instant(at)) for epoch, at in claims),
+        errors=tuple(str(_json(data).get("message")) for (data,) in errors),
+        oracle_alone=lane.ledger.spec.plain_provider,
     )
 
 
-def look_at_plain(services: Cluster, thread_id: str, outcome: str) -> World:
+def look_at_plain(lane: Lane, thread_id: str, outcome: str) -> World:
     """Everything that stands about one run of the control; it keeps no row of its own, so its end is told."""
-    plain = services.plain_dsn if services.settings.store == "postgres" else Path(services.plain_dsn)
+    plain = lane.plain_dsn if lane.settings.store == "postgres" else Path(lane.plain_dsn)
+    with _reading(plain, thread_id) as query:
+        checkpoints = query(_CHECKPOINTS)
     return World(
         status=outcome,
-        effects=services.oracle.effects(thread_id),
-        checkpoints=_checkpoints(_query(plain, _CHECKPOINTS, thread_id)),
-        saved=saved_report(services.folder / "plain-objects", thread_id),
+        effects=lane.oracle.effects(thread_id),
+        checkpoints=_checkpoints(checkpoints),
+        saved=saved_report(lane.folder / "plain-objects", thread_id),
+        oracle_alone=True,
     )
 
 
@@ -83,9 +100,9 @@ def _checkpoints(rows: Rows) -> tuple[Checkpoint, ...]:
 
 
 def _record(row: Sequence[Any]) -> Record:
-    step, kind, status, receipt = row
-    digest = _json(receipt)["digest"] if receipt is not None else None
-    return Record(step=step, kind=kind, status=str(status), receipt_digest=digest)
+    step, kind, status, receipt, was_unknown = row
+    digest = _json(receipt).get("digest") if receipt is not None else None
+    return Record(step=step, kind=kind, status=str(status), receipt_digest=digest, was_unknown=bool(was_unknown))
 
 
 def _json(value: Any) -> dict[str, Any]:
@@ -93,15 +110,28 @@ def _json(value: Any) -> dict[str, Any]:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _query(place: str | Path, statement: str, run_id: str) -> Rows:
-    """Read from an SQLite file (a path) or from Postgres (a connection string)."""
+def _instant(value: Any) -> datetime:
+    """An instant of either store, in UTC."""
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+@contextmanager
+def _reading(place: str | Path, run_id: str) -> Generator[Query]:
+    """Read from an SQLite file (a path) or from Postgres (a connection string), over one connection."""
     if isinstance(place, Path):
-        sql = statement.format(runs="", ledger="", checkpoints="")
         with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as connection:
-            return connection.execute(sql, (run_id,)).fetchall()
+            yield lambda statement: connection.execute(
+                statement.format(runs="", ledger="", checkpoints=""), (run_id,)
+            ).fetchall()
+        return
     import psycopg
 
     checkpoints = "" if "search_path" in place else "onward."
-    sql = statement.format(runs="onward.", ledger="onward_ledger.", checkpoints=checkpoints).replace("?", "%s")
-    with psycopg.connect(place, autocommit=True) as connection:
-        return connection.execute(sql.encode(), (run_id,)).fetchall()
+
+    def query(statement: str) -> Rows:
+        sql = statement.format(runs="onward.", ledger="onward_ledger.", checkpoints=checkpoints).replace("?", "%s")
+        return postgres.execute(sql.encode(), (run_id,)).fetchall()
+
+    with psycopg.connect(place, autocommit=True) as postgres:
+        yield query

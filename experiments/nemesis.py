@@ -1,7 +1,8 @@
-"""The fault: this process ends at one point, without any clean-up, as if the machine had taken it.
+"""The fault: what happens to a process at a boundary, without any clean-up, as if the machine had done it.
 
 exit   os._exit(86): no `finally`, no `atexit`, no flush; the code tells it from every other end
 kill   SIGKILL, as the kernel, an operator or a container runtime sends it
+stop   SIGSTOP: it is not dead, only silent; it goes on where it was when somebody wakes it
 """
 
 from __future__ import annotations
@@ -11,36 +12,50 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.boundaries import WORDS, Passing, Point
-from experiments.story import CRASH, Story
+from experiments.boundaries import Boundary, Passing
+from experiments.story import CRASH, STOP, WAKE, Story
 
 EXIT_CODE = 86
-How = Literal["exit", "kill"]
+How = Literal["exit", "kill", "stop"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Which point is deadly, and how."""
+    """Which boundary is deadly, and how."""
 
-    point: Point
+    at: Boundary
     how: How = "exit"
 
+    def __str__(self) -> str:
+        return str(self.at)
+
     @property
-    def exit_code(self) -> int:
-        """What the process's parent sees, if the fault fired."""
-        return EXIT_CODE if self.how == "exit" else -signal.SIGKILL
+    def exit_code(self) -> int | None:
+        """What the process's parent sees, if the fault fired; None for a process that is only stopped."""
+        return {"exit": EXIT_CODE, "kill": -signal.SIGKILL, "stop": None}[self.how]
 
 
 def armed(fault: Fault | None, story: Story) -> Passing:
-    """What to call at every point that is passed. Without a fault nothing happens there."""
+    """What to call at every boundary that is passed. Without a fault nothing happens there."""
+    if fault is None:
+        return lambda boundary: None
 
-    def passing(point: Point) -> None:
-        if fault is None or point != fault.point:
-            return
-        story.tell(CRASH + WORDS[point.when])
-        if fault.how == "exit":
-            os._exit(EXIT_CODE)
-        os.kill(os.getpid(), signal.SIGKILL)
-        signal.pause()  # SIGKILL to oneself is on its way; nothing of ours runs any more
+    def passing(boundary: Boundary) -> None:
+        if boundary == fault.at:
+            strike(fault, story)
 
     return passing
+
+
+def strike(fault: Fault, story: Story) -> None:
+    """Let the fault happen to this process now."""
+    if fault.how == "stop":
+        story.tell(f"{STOP}{fault.at}")
+        os.kill(os.getpid(), signal.SIGSTOP)  # every thread of it
+        story.tell(f"{WAKE}{fault.at}")
+        return
+    story.tell(f"{CRASH}{fault.at}")
+    if fault.how == "exit":
+        os._exit(EXIT_CODE)
+    os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()  # SIGKILL to oneself is on its way; nothing of ours runs any more

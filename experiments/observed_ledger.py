@@ -1,59 +1,121 @@
 """The ledger service as it is, with a witness in its process: every effect is told to the oracle.
 
-    python -m experiments.observed_ledger --oracle-port N --oracle-log FILE --parent PID serve …
+`serve_observed` is the whole life of such a process. What is told, and when:
 
-What is told, and when:
-
-    draft.save       each time the provider has sent, also when the store already had the object. An idempotent effect
-                     hides its second sending; here it counts, which is stricter than what is promised.
+    draft.save       when the provider has sent, and whether that changed anything. This provider is idempotent: a
+                     second sending changes nothing, and is told as "again".
     report.publish   each publication, when its transaction has committed; one that rolled back is no effect.
 
-The answer to the driver leaves the ledger only after the oracle has the line on disk.
+The answer to the driver leaves the ledger only after the oracle has the line on disk. With `plain_provider` the drafts
+go through `experiments.plain_provider` instead, which has no such mercy: each sending is an effect.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import sys
+import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.mutants import IN_LEDGER, plant
+from experiments import choke
+from experiments.boundaries import Passing, Watch, recorder
+from experiments.mutants import plant_in_ledger
+from experiments.nemesis import Fault, armed
 from experiments.oracle import Oracle
+from experiments.story import REFUSED, Story
 
 
-def observe(oracle: Oracle) -> None:
-    """Tell the oracle what the providers of this process do."""
-    _observe_sends(oracle)
-    _observe_commits(oracle)
+@dataclass(frozen=True, kw_only=True)
+class LedgerSpec:
+    """One ledger of an experiment. `store` and `objects` are what `onward-ledger serve` takes.
+
+    `deadline_seconds` is the hard deadline of a send, `grace_seconds` what its record may take beyond it: shorter ones
+    make the cases short in which a service falls silent.
+    """
+
+    store: str
+    objects: str
+    token_file: Path
+    oracle: Oracle
+    planted: str | None = None
+    plain_provider: bool = False
+    deadline_seconds: float | None = None
+    grace_seconds: float | None = None
 
 
-def _tell(oracle: Oracle, action: Any) -> None:
+def serve_observed(
+    story: Story, spec: LedgerSpec, ready_file: Path, fault: Fault | None, recording: Path | None
+) -> str:
+    """Be the ledger until stopped or until the fault: what `onward-ledger serve` does, watched."""
+    from onward_ledger.serve import ServeOptions, read_token, serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    passing: Passing = recorder(recording) if recording is not None else armed(fault, story)
+    watch = Watch(passing)
+    choke.install_all(watch)
+    _shorten_deadlines(spec)
+    if spec.plain_provider:
+        from experiments import plain_provider
+
+        plain_provider.install(spec.oracle, watch)
+    else:
+        _observe_sends(spec.oracle)
+    _observe_commits(spec.oracle)
+    _tell_refusals(story)
+    plant_in_ledger(spec.planted)
+    token = read_token(spec.token_file)
+    serve(ServeOptions(store=spec.store, objects=spec.objects, token=token, ready_file=ready_file))
+    return "stopped"
+
+
+def _shorten_deadlines(spec: LedgerSpec) -> None:
+    from onward_ledger.providers.interface import SendingProvider
+    from onward_ledger.store import claims
+
+    if spec.deadline_seconds is not None:
+        SendingProvider.deadline_seconds = spec.deadline_seconds
+    if spec.grace_seconds is not None:
+        claims.RECORD_GRACE_SECONDS = spec.grace_seconds  # pyright: ignore[reportConstantRedefinition]
+
+
+def _tell(oracle: Oracle, action: Any, *, again: bool = False) -> None:
     oracle.record(
         run_id=action.run_id,
         kind=action.kind,
         resource=action.resource,
         digest=action.params["digest"],
-        witness="ledger",
+        marker=action.action_id,
+        again=again,
     )
 
 
 def _observe_sends(oracle: Oracle) -> None:
+    """A send that put at least one new object has changed the world; the others found everything there."""
+    import obstore
+
     from onward_ledger.providers.draft import DraftSave
     from onward_ledger.providers.interface import Applied
 
-    send = DraftSave.send
+    put, send = obstore.put, DraftSave.send
+    created = threading.local()
+
+    def putting(*args: Any, **kwargs: Any) -> Any:
+        done = put(*args, **kwargs)  # raises where the object stands already
+        created.count = getattr(created, "count", 0) + 1
+        return done
 
     def sending(self: Any, action: Any, deadline: Any) -> Any:
+        created.count = 0
         outcome = send(self, action, deadline)
         if isinstance(outcome, Applied):
-            _tell(oracle, action)
+            _tell(oracle, action, again=created.count == 0)
         return outcome
 
+    obstore.put = putting
     DraftSave.send = sending
 
 
@@ -90,24 +152,19 @@ def _observe_commits(oracle: Oracle) -> None:
         database.transaction = telling(database.transaction)
 
 
-def main() -> None:
-    """Be the ledger, observed, until stopped or until the experiment is gone."""
-    from onward_ledger.__main__ import main as serve
-    from tools.process import die_with_parent
+def _tell_refusals(story: Story) -> None:
+    """What the ledger refuses, and to which run: a campaign that never reached these has tested nothing there."""
+    from onward_ledger.errors import LedgerError
+    from onward_ledger.ledger import Ledger
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--oracle-port", type=int, required=True)
-    parser.add_argument("--oracle-log", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
-    parser.add_argument("--plant", help="a defect to plant, so that the experiment has something to find")
-    arguments, rest = parser.parse_known_args()
-    die_with_parent(arguments.parent, sys.stdin.fileno())
-    observe(Oracle(arguments.oracle_port, arguments.oracle_log))
-    if arguments.plant in IN_LEDGER:
-        plant(arguments.plant)
-    sys.argv = ["onward-ledger", *rest]
-    serve()
+    put = Ledger.put
 
+    @functools.wraps(put)
+    def telling(self: Ledger, intent: Any, **kwargs: Any) -> Any:
+        try:
+            return put(self, intent, **kwargs)
+        except LedgerError as error:
+            story.tell(f"{REFUSED}{error.code} {intent.key.run_id}")
+            raise
 
-if __name__ == "__main__":
-    main()
+    Ledger.put = telling

@@ -30,7 +30,8 @@ ANSWER_SECONDS = 10.0
 class Effect:
     """One line: a change of the world.
 
-    `entry` numbers the lines from 1. `digest` says what was written. `witness` is the process that told it.
+    `entry` numbers the lines from 1. `digest` says what was written. `marker` is what a provider that can be searched
+    would find it by. `again`: it was sent, and the world did not change, since what was sent stood there already.
     """
 
     entry: int
@@ -38,12 +39,13 @@ class Effect:
     kind: str
     resource: str
     digest: str
-    witness: str
+    marker: str = ""
+    again: bool = False
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """From a line of the log."""
-        return cls(**{name: value[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: value[name] for name in cls.__dataclass_fields__ if name in value})
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,12 @@ class Oracle:
     port: int
     log: Path
 
-    def record(self, *, run_id: str, kind: str, resource: str, digest: str, witness: str) -> int:
+    def record(
+        self, *, run_id: str, kind: str, resource: str, digest: str, marker: str = "", again: bool = False
+    ) -> int:
         """Tell one effect; its number, once it is on disk."""
-        line = {"run_id": run_id, "kind": kind, "resource": resource, "digest": digest, "witness": witness}
+        line = {"run_id": run_id, "kind": kind, "resource": resource, "digest": digest}
+        line |= {"marker": marker, "again": again}
         with socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS) as connection:
             connection.sendall(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             answer = connection.makefile("rb").readline()

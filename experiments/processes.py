@@ -1,7 +1,7 @@
 """Real processes from a fork server.
 
 Importing LangGraph takes three seconds, and every case needs fresh processes. So one process imports everything once
-(`experiments.preload`) and does nothing else: it has no connection and has computed nothing. Each process of a case is
+(`experiments.preload`) and does nothing else: it has no connection and holds no data. Each process of a case is
 forked from it. What such a process does, and how it dies, is its own: `os._exit` and SIGKILL end it like any other.
 """
 
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
@@ -20,15 +21,84 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 from experiments.errors import NotRun
 from experiments.story import END, Process, Story, errors_of
+from tools.process import die_with_parent
 
 PRELOADED = "experiments.preload"
 
 # A process that neither ends nor dies within this time is stopped, and its case proves nothing.
 LONGEST_SECONDS = 60.0
+LOOK_EVERY_SECONDS = 0.005
 
 Work = Callable[..., str]
+
+
+class Running:
+    """One process of a case, from its start to its end."""
+
+    def __init__(self, process: BaseProcess, told: Path, lock: threading.Lock) -> None:
+        self._process = process
+        self._lock = lock
+        self._killed_late = False
+        self._ended = False
+        self.told = told
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet; a stopped process lives."""
+        # Between its exit code and the end of its pipe there is a moment in which the pipe says nothing.
+        return not self._ended and not self.ends_within(0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end, at most so long."""
+        return bool(connection.wait([self._process.sentinel], seconds))
+
+    def wait(self, seconds: float = LONGEST_SECONDS) -> Process:
+        """Wait for its end; its story. One that takes longer is killed and has no exit code."""
+        if not self.ends_within(seconds):
+            self._killed_late = True
+            self.kill()
+        with self._lock:
+            self._process.join()
+            self._ended = True
+            return Process.read(self.told, None if self._killed_late else self._process.exitcode)
+
+    def wait_until_stopped(self, seconds: float = LONGEST_SECONDS) -> bool:
+        """Wait until a fault has stopped it; False when it ended instead, or nothing happened."""
+        process, deadline = psutil.Process(self.pid), time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                if process.status() == psutil.STATUS_STOPPED:
+                    return True
+            except psutil.NoSuchProcess:
+                return False
+            if not self.alive:
+                return False
+            time.sleep(LOOK_EVERY_SECONDS)
+        return False
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL; a stopped process dies of it too."""
+        if self.alive:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        if self.alive:
+            os.kill(self.pid, signal.SIGTERM)
 
 
 class ForkServer:
@@ -37,11 +107,12 @@ class ForkServer:
     May be used by several threads. Leaving the context kills what still runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, preloaded: str = PRELOADED) -> None:
+        self._preloaded = preloaded
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([PRELOADED])
+        self._context.set_forkserver_preload([preloaded])
         forkserver.ensure_running()  # returns at once: it imports while the services of the experiment start
-        self._running: set[BaseProcess] = set()
+        self._running: set[Running] = set()
         self._closed = False
         # multiprocessing reads an exit code once, by whoever asks first; two threads at once would lose it.
         self._lock = threading.Lock()
@@ -52,37 +123,42 @@ class ForkServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Start nothing any more, and kill what runs."""
         with self._lock:
             self._closed = True
-            for process in self._running:
-                process.kill()
+            running = list(self._running)
+        for process in running:
+            process.kill()
 
     def warm_up(self, folder: Path) -> None:
         """Wait until the fork server has imported; a mistake in an import shows here, not as a slow case."""
-        started = self.run(_imported, folder / "warm-up")
+        started = self.run(_imported, folder / "warm-up", self._preloaded)
         if started.exit_code != 0 or started.end != "ready":
             raise NotRun.because("fork server", errors_of(folder / "warm-up"))
 
-    def run(self, work: Work, told: Path, *arguments: Any) -> Process:
-        """Run `work` in a process of its own until that ends; its story, which stays in the file `told`."""
+    def start(self, work: Work, told: Path, *arguments: Any) -> Running:
+        """Start `work` in a process of its own; its story goes to the file `told`."""
         with self._lock:
             if self._closed:
                 raise NotRun("The experiment was stopped.")
             process = self._context.Process(target=_work, args=(work, told, arguments))
             process.start()
-            self._running.add(process)
-        ended = bool(connection.wait([process.sentinel], LONGEST_SECONDS))
-        with self._lock:
-            self._running.discard(process)
-            if not ended:
-                process.kill()
-            process.join()
-            return Process.read(told, process.exitcode if ended else None)
+            running = Running(process, told, self._lock)
+            self._running = {other for other in self._running if other.alive} | {running}
+            return running
+
+    def run(self, work: Work, told: Path, *arguments: Any, seconds: float = LONGEST_SECONDS) -> Process:
+        """Run `work` in a process of its own until that ends; its story."""
+        return self.start(work, told, *arguments).wait(seconds)
 
 
 def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
     """The whole life of a process of a case."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the experiment, which then stops this process
+    die_with_parent(os.getppid())  # the fork server, which ends with the experiment
     errors = os.open(errors_of(told), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
@@ -91,9 +167,9 @@ def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
     sys.stdout.flush()
 
 
-def _imported(story: Story) -> str:
+def _imported(story: Story, preloaded: str) -> str:
     """Be there with every import done. What the fork server could not import fails here with its reason."""
-    if PRELOADED not in sys.modules:
-        importlib.import_module(PRELOADED)
-        raise ImportError(f"The fork server has not imported {PRELOADED}, and this process has.")
+    if preloaded not in sys.modules:
+        importlib.import_module(preloaded)
+        raise ImportError(f"The fork server has not imported {preloaded}, and this process has.")
     return "ready"

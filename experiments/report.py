@@ -1,55 +1,18 @@
-"""What a reader sees: the story of each case line by line, one table, the verdict, and the same as JSON."""
+"""What a reader sees in the terminal: one table of groups, the mutants, what was wrong with its story, the verdict."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from itertools import groupby
-from typing import Any, Literal, TextIO
+from typing import TextIO
 
-from experiments.boundaries import STEPS
-from experiments.checker import Violation, counts, reexecuted
 from experiments.evidence import Evidence
-from experiments.story import Process
+from experiments.plan import GROUPS
+from experiments.results import Outcome, Results, to_json
+from experiments.story import ACCEPTED, CRASH, REUSE, STOP, Process
 
-Verdict = Literal["pass", "disproved", "invalid"]
-ORDINALS = ("first", "second", "third", "fourth", "fifth")
-PACKAGES = ("langgraph", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
-
-
-def versions() -> dict[str, str]:
-    """What was run: Python, and LangGraph's packages."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """One case, judged, with the control under the same fault beside it."""
-
-    case: Evidence
-    control: Evidence
-    violations: tuple[Violation, ...] = ()
-    invalid: tuple[Violation, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """A whole campaign. `reasons` say why a verdict is not "pass"."""
-
-    store: str
-    verdict: Verdict
-    reasons: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    seconds: float
-    planted: str | None = None
-    versions: dict[str, str] = field(default_factory=versions)
-
-    @property
-    def reference(self) -> Evidence:
-        """The case without a fault."""
-        return next(outcome.case for outcome in self.outcomes if outcome.case.fault is None)
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+MOST_STORIES = 3
 
 
 # --- the story ------------------------------------------------------------------------------------------------------
@@ -58,8 +21,20 @@ class Results:
 def story(case: Evidence) -> Iterator[str]:
     """The lines of a case's processes under a heading each."""
     for number, process in enumerate(case.processes):
-        yield f"# {ORDINALS[number]} process{_errand(case, number)}"
+        yield f"# {ordinal(number)} process{_errand(case, number)}"
         yield from folded(process)
+    for process in case.services:
+        if process.crash or process.stop:
+            yield "# the ledger"
+            yield from (line for line in process.lines if not line.startswith("END "))
+    for process in case.clients:
+        yield "# somebody else"
+        yield from folded(process)
+
+
+def ordinal(number: int) -> str:
+    """`first` for 0."""
+    return ORDINALS[number] if number < len(ORDINALS) else f"{number + 1}th"
 
 
 def _errand(case: Evidence, number: int) -> str:
@@ -74,29 +49,10 @@ def folded(process: Process) -> Iterator[str]:
     for line, same in groupby(shown):
         times = len(list(same))
         yield line if times == 1 else f"{line} ({times} times)"
-    if not process.executed:
+    if not shown:
         yield "(executes nothing)"
     if process.end is None and process.crash is None:
         yield f"(ended with {process.exit_code}: {process.last_words or 'without a word'})"
-
-
-# --- the table ------------------------------------------------------------------------------------------------------
-
-
-def columns(outcome: Outcome, reference: Evidence) -> dict[str, str]:
-    """One row of the table."""
-    case, control = outcome.case, outcome.control
-    return {
-        "killed at": case.name,
-        "nodes executed, by process": " | ".join(nodes(process) for process in case.processes),
-        "effects": _effects(case),
-        "receipts new/reused": f"{_receipts(case)[0]}/{_receipts(case)[1]}",
-        "epochs": " ".join(map(str, case.after.epochs)),
-        "repeated": str(reexecuted(case, reference)),
-        "same report": "yes" if case.after.saved == reference.after.saved else "NO",
-        "verdict": "INVALID" if outcome.invalid else "WRONG" if outcome.violations else "ok",
-        "control: effects": _effects(control),
-    }
 
 
 def nodes(process: Process) -> str:
@@ -107,106 +63,118 @@ def nodes(process: Process) -> str:
     return " ".join(name if times == 1 else f"{name}×{times}" for name, times in named)
 
 
-def _effects(case: Evidence) -> str:
-    return " ".join(f"{counts(case)[step]}" for step in STEPS)
+# --- the table ------------------------------------------------------------------------------------------------------
+
+COLUMNS = ("what was done", "cases", "ok", "wrong", "unknown", "did not fire", "duplicates", "lost", "nodes repeated")
 
 
-def _receipts(case: Evidence) -> tuple[int, int]:
-    new = sum(len(process.committed) for process in case.processes)
-    return new, sum(len(process.reused) for process in case.processes)
+def rows(results: Results) -> Iterator[tuple[str, ...]]:
+    """A row for each group, and one for the control."""
+    for name, outcomes in results.groups():
+        yield row(GROUPS[name], outcomes)
+    if results.control:
+        yield row("the control: plain LangGraph killed at every boundary", results.control, control=True)
+
+
+def row(title: str, outcomes: tuple[Outcome, ...], *, control: bool = False) -> tuple[str, ...]:
+    """The figures of one group. The control has no rule to break; its duplicates are what it is there for."""
+    words = [outcome.word for outcome in outcomes]
+    figures = [len(outcomes), words.count("ok"), words.count("wrong"), words.count("unknown"), words.count("invalid")]
+    figures += [sum(o.case.duplicates for o in outcomes), sum(o.case.lost for o in outcomes)]
+    figures.append(sum(outcome.reexecuted for outcome in outcomes))
+    shown = [str(figure) for figure in figures]
+    if control:
+        repeating = sum(outcome.case.duplicates > 0 for outcome in outcomes)
+        shown[1:3] = [str(len(outcomes) - repeating - words.count("invalid")), str(repeating)]
+    return (title, *shown)
 
 
 def print_results(results: Results, stream: TextIO) -> None:
-    """Stories, table and verdict for a reader."""
+    """Table, mutants, stories of what was wrong, and the verdict, for a reader."""
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else 180)
-    for outcome in results.outcomes:
-        console.print(f"\n== {outcome.case.name}")
-        for line in story(outcome.case):
-            console.print(line, style=_style(line))
-    rows = [columns(outcome, results.reference) for outcome in results.outcomes]
-    table = Table(title=f"\nOnward on {results.store}, and plain LangGraph beside it", title_justify="left", box=None)
-    for name in rows[0]:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values(), style="red" if row["verdict"] != "ok" else None)
+    console = Console(file=stream, highlight=False, markup=False, width=None if stream.isatty() else 160)
+    table = Table(title=f"\nOnward on {results.store}", title_justify="left", box=None)
+    for number, name in enumerate(COLUMNS):
+        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+    for cells in rows(results):
+        table.add_row(*cells, style="dim" if cells[0].startswith("the control") else None)
     console.print(table)
-    console.print(
-        f"\neffects: {' and '.join(STEPS)}; 1 1 is right. The control does the same without ledger and fence."
-    )
-    for line in _summary(results):
+    for line in _mutants(results):
         console.print(line)
+    for line, style in _stories(results):
+        console.print(line, style=style)
+    for line in summary(results):
+        console.print(line)
+
+
+def _mutants(results: Results) -> Iterator[str]:
+    if not results.hunted:
+        return
+    yield "\nMutants: the protocol with one rule taken out. Each must be caught."
+    for hunted in results.hunted:
+        caught = hunted.caught
+        seen = "NOT CAUGHT" if caught is None else f"caught at {caught.case.name!r}: {caught.violations[0].seen}"
+        yield f"  {hunted.mutant.name:<16} {hunted.mutant.what}\n{'':<19}{seen}"
+
+
+def _stories(results: Results) -> Iterator[tuple[str, str | None]]:
+    """The stories of the first cases that are not as they should be."""
+    bad = [outcome for outcome in results.outcomes if outcome.word in ("wrong", "invalid")]
+    for outcome in bad[:MOST_STORIES]:
+        case = outcome.case
+        yield f"\n== {outcome.word.upper()}: {GROUPS[case.plan.group]}: {case.name}", "bold"
+        for violation in (*outcome.violations, *outcome.invalid):
+            yield f"   {violation}", "red"
+        for line in story(case):
+            yield line, _style(line)
+        yield from _world(case)
+    if len(bad) > MOST_STORIES:
+        yield f"\n{len(bad) - MOST_STORIES} more are in results.json and on the page, with --out DIR.", None
+
+
+def _world(case: Evidence) -> Iterator[tuple[str, str | None]]:
+    after = case.after
+    yield "# what stands afterwards", "dim"
+    yield f"run {after.status}; epochs {' '.join(map(str, after.epochs)) or 'none'}", None
+    for effect in after.effects:
+        again = ", which changed nothing" if effect.again else ""
+        yield f"oracle line {effect.entry}: {effect.kind} {effect.digest[:12]}{again}", None
+    for record in after.records:
+        yield f"ledger: {record.step} {record.kind} {record.status} {str(record.receipt_digest)[:12]}", None
 
 
 def _style(line: str) -> str | None:
     if line.startswith("#"):
         return "dim"
-    return "red" if line.startswith("CRASH") else "green" if line.startswith("TOOL reuse") else None
+    if line.startswith((CRASH, STOP, ACCEPTED)):
+        return "red"
+    return "green" if line.startswith(REUSE) else None
 
 
-def _summary(results: Results) -> Iterator[str]:
-    for reason in results.reasons:
+def summary(results: Results) -> Iterator[str]:
+    """The figures that count, and the verdict."""
+    figures = to_json(results)
+    yield ""
+    for reason in results.reasons[:20]:
         yield f"- {reason}"
     if results.planted:
         yield f"A defect was planted on purpose: {results.planted}."
-    faults = [outcome for outcome in results.outcomes if outcome.case.fault]
-    fired = sum(not outcome.invalid for outcome in faults)
-    duplicates = sum(outcome.case.duplicates for outcome in results.outcomes)
-    control = sum(outcome.control.duplicates for outcome in results.outcomes)
+    reached = ", ".join(f"{what} in {times} cases" for what, times in results.reached.items() if times)
+    yield f"{figures['killed']} faulted runs, {figures['boundaries']} recorded boundaries."
     yield (
-        f"{fired} of {len(faults)} faults fired; duplicates: {duplicates} with Onward, {control} in the control; "
-        f"{results.seconds:.0f} s."
+        f"Duplicates {figures['duplicates']}, lost {figures['lost']}, wrong {figures['wrong']}, "
+        f"UNKNOWN {figures['unknown']}, not fired {figures['not_fired']}."
     )
+    if figures["control_cases"]:
+        yield (
+            f"The control repeats effects in {figures['control_wrong']} of {figures['control_cases']} cases. "
+            f"{figures['mutants_caught']} of {figures['mutants']} mutants are caught."
+        )
+    if reached:
+        yield f"Reached: {reached}."
+    recovery = figures["median_recovery_ms"]
+    again = f"From a death to the next claim {recovery:.0f} ms (median); " if recovery is not None else ""
+    yield f"{again}{figures['seconds']:.0f} s in all."
     yield f"Verdict: {results.verdict}."
-
-
-# --- JSON -----------------------------------------------------------------------------------------------------------
-
-
-def to_json(results: Results) -> dict[str, Any]:
-    """The whole campaign as JSON values."""
-    faults = [outcome for outcome in results.outcomes if outcome.case.fault]
-    return {
-        "verdict": results.verdict,
-        "reasons": list(results.reasons),
-        "store": results.store,
-        "planted": results.planted,
-        "faults": len(faults),
-        "fired": sum(not outcome.invalid for outcome in faults),
-        "duplicates": sum(outcome.case.duplicates for outcome in results.outcomes),
-        "control_duplicates": sum(outcome.control.duplicates for outcome in results.outcomes),
-        "digest": results.reference.after.saved,
-        "cases": [_case(outcome, results.reference) for outcome in results.outcomes],
-        "versions": results.versions,
-        "seconds": round(results.seconds, 1),
-    }
-
-
-def _case(outcome: Outcome, reference: Evidence) -> dict[str, Any]:
-    case, (new, reused) = outcome.case, _receipts(outcome.case)
-    return {
-        "case": case.name,
-        "processes": [_process(process) for process in case.processes],
-        "effects": dict(counts(case)),
-        "receipts": {"new": new, "reused": reused},
-        "epochs": list(case.after.epochs),
-        "status": case.after.status,
-        "digest": case.after.saved,
-        "same_report": case.after.saved == reference.after.saved,
-        "checkpoints": len(case.after.checkpoints),
-        "reexecuted": reexecuted(case, reference),
-        "violations": [str(violation) for violation in outcome.violations],
-        "invalid": [str(violation) for violation in outcome.invalid],
-        "control": {
-            "effects": dict(counts(outcome.control)),
-            "status": outcome.control.after.status,
-            "processes": [_process(process) for process in outcome.control.processes],
-        },
-        "seconds": round(case.seconds, 2),
-    }
-
-
-def _process(process: Process) -> dict[str, Any]:
-    return {"exit_code": process.exit_code, "executed": list(process.executed), "lines": list(process.lines)}

@@ -5,7 +5,10 @@ Each line is in the file before the process goes on, so a process that is killed
     EXECUTE write_draft                               a node begins
     TOOL committed receipt draft-7854be0b31d5         an effect was performed, and this is its receipt
     TOOL reuse receipt draft-7854be0b31d5             the stored receipt came back; nothing was sent
-    CRASH after effect commit, before graph checkpoint
+    CRASH after commit #3 (background)                the fault ended it here
+    STOP before commit #3 (background)                the fault stopped it here; WAKE when it was woken
+    REFUSED stale-epoch                               the ledger refused something, and why
+    ACCEPTED draft.save                               the ledger took what it should have refused
     END succeeded                                     the process ended by itself, and what it says of the run
 """
 
@@ -15,7 +18,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-EXECUTE, COMMITTED, REUSE, CRASH, END = "EXECUTE ", "TOOL committed receipt ", "TOOL reuse receipt ", "CRASH ", "END "
+EXECUTE, COMMITTED, REUSE = "EXECUTE ", "TOOL committed receipt ", "TOOL reuse receipt "
+CRASH, STOP, WAKE, END = "CRASH ", "STOP ", "WAKE ", "END "
+REFUSED, ACCEPTED = "REFUSED ", "ACCEPTED "
 
 
 class Story:
@@ -77,6 +82,27 @@ class Process:
     def crash(self) -> str | None:
         """Where the fault hit, if it did."""
         return next(iter(self._after(CRASH)), None)
+
+    @property
+    def stop(self) -> str | None:
+        """Where the fault stopped it, if it did."""
+        return next(iter(self._after(STOP)), None)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """What it was refused, by the codes of the ledger's problems."""
+        return self._after(REFUSED)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """What it was not refused although it should have been."""
+        return self._after(ACCEPTED)
+
+    @property
+    def effects_awake(self) -> tuple[str, ...]:
+        """Receipts that came into its hands after it was woken."""
+        woken = next((n for n, line in enumerate(self.lines) if line.startswith(WAKE)), len(self.lines))
+        return tuple(line for line in self.lines[woken:] if line.startswith((COMMITTED, REUSE)))
 
     @property
     def end(self) -> str | None:

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import uuid
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol
 
+from experiments import choke, crash_points, narrator, warm_children, write_order
 from experiments.baselines import plain
 from experiments.baselines.plain import PlainRun
-from experiments.boundaries import watch
-from experiments.cluster import Cluster
+from experiments.boundaries import Watch, recorder
 from experiments.evidence import World
+from experiments.lane import Lane
 from experiments.look import look_at_onward, look_at_plain
-from experiments.mutants import IN_DRIVER, plant
+from experiments.mutants import plant_in_driver
 from experiments.nemesis import Fault, armed
+from experiments.plan import Order
 from experiments.processes import Work
 from experiments.story import Process, Story
 from graph.state import InputRef
@@ -33,11 +38,31 @@ from runs.errors import RunError
 from runs.registry import NewRun
 from runs.settings import Settings
 from runs.store import open_store
+from runs.wake import wake_if_decided
 from tools.files import Files
 
 NAME = "sales.csv"
-ASKS = ("total revenue by region", "total revenue by month")
-ROWS = 48
+ASKS = ("total revenue",)  # one figure and no chart: what is drawn matters to none of the boundaries
+ROWS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """How one process of a case is treated: its fault, or a recording of its boundaries, and what else is forced.
+
+    `wake`: first see whether the ledger holds what a waiting run waits for, as `onward resume` does.
+    """
+
+    fault: Fault | None = None
+    recording: Path | None = None
+    order: Order = "natural"
+    restless: bool = False
+    planted: str | None = None
+    wake: bool = False
+
+    def watch(self, story: Story) -> Watch:
+        """The watch of a process in this role."""
+        return Watch(recorder(self.recording) if self.recording is not None else armed(self.fault, story))
 
 
 class Workload(Protocol):
@@ -46,21 +71,21 @@ class Workload(Protocol):
     system: str
     work: Work
 
-    def begin(self) -> str:
+    def begin(self, lane: Lane) -> str:
         """Write down a fresh run; its id."""
         ...
 
-    def arguments(self, run_id: str, fault: Fault | None) -> tuple[Any, ...]:
+    def arguments(self, lane: Lane, run_id: str, role: Role) -> tuple[Any, ...]:
         """What `work` gets, behind the story."""
         ...
 
-    def look(self, run_id: str, processes: Sequence[Process]) -> World:
+    def look(self, lane: Lane, run_id: str, processes: Sequence[Process]) -> World:
         """What stands when these processes have ended."""
         ...
 
 
 def workbook() -> bytes:
-    """Sales of four months in three regions: small, the same bytes every time, and every figure exact."""
+    """Sales of a month in three regions: small, the same bytes every time, and every figure exact."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["date", "region", "product", "units", "revenue"])
@@ -76,23 +101,26 @@ def workbook() -> bytes:
 
 
 class Onward:
-    """The product: its driver, its ledger, its stores."""
+    """The product: its driver, its ledger, its stores. `approved`: with a grant for the one publication."""
 
     system = "onward"
 
-    def __init__(self, services: Cluster, planted: str | None = None) -> None:
+    def __init__(self, *, approved: bool = True) -> None:
         self.work: Work = drive_onward
-        self._services = services
-        self._planted = planted
-        self._store = open_store(services.settings)
-        with closing(self._store.database()) as database:
-            database.migrate()
-        self._input = services.folder / NAME
-        self._input.write_bytes(workbook())
+        self._approved = approved
 
-    def begin(self) -> str:
+    @staticmethod
+    def prepare(lane: Lane) -> None:
+        """Make the tables of a fresh lane."""
+        with closing(open_store(lane.settings).database()) as database:
+            database.migrate()
+
+    def begin(self, lane: Lane) -> str:
         """A run as `onward run FILE --approve` makes it: the row, and a grant for one publication."""
-        settings = self._services.settings
+        settings = lane.settings
+        source = lane.folder / NAME
+        if not source.exists():
+            source.write_bytes(workbook())
         new = NewRun(
             owner=settings.principal,
             workflow_version=CURRENT,
@@ -100,29 +128,67 @@ class Onward:
             ledger=local_ledger.ledger_id(settings),
             asks=ASKS,
         )
-        with closing(self._store.database("onward experiment")) as database, local_ledger.connect(settings) as ledger:
-            run_id = registry.create(database, Objects(settings.objects_url), self._input, new).run_id
-            ledger.grant(run_id, kind="report.publish", expires_at=datetime.now(UTC) + timedelta(hours=1))
+        store = open_store(settings)
+        with closing(store.database("onward experiment")) as database:
+            run_id = registry.create(database, Objects(settings.objects_url), source, new).run_id
+        if self._approved:
+            with local_ledger.connect(settings) as ledger:
+                ledger.grant(run_id, kind="report.publish", expires_at=datetime.now(UTC) + timedelta(hours=1))
         return run_id
 
-    def arguments(self, run_id: str, fault: Fault | None) -> tuple[Any, ...]:
+    def arguments(self, lane: Lane, run_id: str, role: Role) -> tuple[Any, ...]:
         """See Workload."""
-        return run_id, self._services.settings, fault, self._planted
+        return run_id, lane.settings, role
 
-    def look(self, run_id: str, processes: Sequence[Process]) -> World:
+    def look(self, lane: Lane, run_id: str, processes: Sequence[Process]) -> World:
         """See Workload."""
-        return look_at_onward(self._services, run_id)
+        return look_at_onward(lane, run_id)
 
 
-def drive_onward(story: Story, run_id: str, settings: Settings, fault: Fault | None, planted: str | None) -> str:
+def drive_onward(story: Story, run_id: str, settings: Settings, role: Role) -> str:
     """The life of a driver's process (`runs.driver`), watched. What it says of the run is an exit code or a refusal."""
-    if planted is not None and planted in IN_DRIVER:
-        plant(planted)
-    watch(story, armed(fault, story))
+    warm_children.install()
+    watch = role.watch(story)
+    choke.install_all(watch)
+    narrator.narrate_nodes(story)
+    narrator.narrate_actions(story)
+    crash_points.install(watch)
+    if role.order == "checkpoint first":
+        write_order.install()
+    if role.restless:
+        _make_restless()
+    plant_in_driver(role.planted, settings.store)
+    if role.wake:
+        _wake(run_id, settings)
     try:
         return f"exit {drive_until_done(run_id, settings)}"
     except RunError as refused:
         return type(refused).__name__
+
+
+def _wake(run_id: str, settings: Settings) -> None:
+    with (
+        closing(open_store(settings).database("onward experiment")) as database,
+        local_ledger.connect(settings) as ledger,
+    ):
+        wake_if_decided(database, ledger, registry.get(database, run_id))
+
+
+def _make_restless() -> None:
+    """A model that writes something else each time: here, what it adds to the title differs from process to process."""
+    from graph.models import OfflineAnalyst
+
+    generate = OfflineAnalyst._generate  # pyright: ignore[reportPrivateUsage] - what LangChain calls
+    word = "".join(letter for letter in uuid.uuid4().hex if letter.isalpha())
+
+    def restless(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = generate(self, *args, **kwargs)
+        message = result.generations[0].message
+        answer = json.loads(str(message.content))
+        message.content = json.dumps(answer | {"title": f"{answer['title']} {word}"})
+        return result
+
+    OfflineAnalyst._generate = restless  # pyright: ignore[reportPrivateUsage]
 
 
 # --- the control ----------------------------------------------------------------------------------------------------
@@ -133,37 +199,39 @@ class Plain:
 
     system = "plain"
 
-    def __init__(self, services: Cluster) -> None:
+    def __init__(self) -> None:
         self.work: Work = drive_plain
-        self._services = services
 
-    def begin(self) -> str:
+    def begin(self, lane: Lane) -> str:
         """A thread id; whoever drives it first begins it."""
         return str(uuid.uuid4())
 
-    def arguments(self, run_id: str, fault: Fault | None) -> tuple[Any, ...]:
+    def arguments(self, lane: Lane, run_id: str, role: Role) -> tuple[Any, ...]:
         """See Workload."""
-        objects = self._services.folder / "plain-objects"
+        objects = lane.folder / "plain-objects"
         staged = Files(Objects(str(objects)), run_id).put(workbook())
         run = PlainRun(
             thread_id=run_id,
-            store=self._services.settings.store,
-            dsn=self._services.plain_dsn,
+            store=lane.settings.store,
+            dsn=lane.plain_dsn,
             objects=objects,
             input=InputRef(name=NAME, **staged),
             asks=ASKS,
-            scratch=self._services.folder / "plain-scratch" / run_id,
-            oracle=self._services.oracle,
+            scratch=lane.folder / "plain-scratch" / run_id,
+            oracle=lane.oracle,
         )
-        return run, fault
+        return run, role
 
-    def look(self, run_id: str, processes: Sequence[Process]) -> World:
+    def look(self, lane: Lane, run_id: str, processes: Sequence[Process]) -> World:
         """See Workload. The control keeps no row; its processes say how the graph's state ended."""
-        return look_at_plain(self._services, run_id, str(processes[-1].end))
+        return look_at_plain(lane, run_id, str(processes[-1].end))
 
 
-def drive_plain(story: Story, run: PlainRun, fault: Fault | None) -> str:
+def drive_plain(story: Story, run: PlainRun, role: Role) -> str:
     """One process that begins or resumes the thread, watched."""
-    passing = armed(fault, story)
-    watch(story, passing)
-    return plain.drive(run, story, passing)
+    warm_children.install()
+    watch = role.watch(story)
+    choke.install_all(watch)
+    narrator.narrate_nodes(story)
+    crash_points.name_checkpoints(watch)
+    return plain.drive(run, story, watch)

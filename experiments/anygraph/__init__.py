@@ -11,6 +11,8 @@ Read in this order; each file stands alone:
     steps        how a thread goes on: one rule, for invoke and ainvoke
     work         the whole life of one process of a case
     place        the folder and the Postgres that an experiment has
+    ending       how such a process ends
+    counting     effects that a function of theirs counts, in a process of its own
     lab          processes and effects of one thread
     attribution  a run without a fault, with the effects counted around every node
     stable       what two runs without a fault have in common

@@ -9,14 +9,19 @@ from pathlib import Path
 from experiments.anygraph import command
 
 
-def main() -> int:
-    """The exit code."""
+def arguments_of(words: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="anygraph")
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--out", type=Path)
     command.add_arguments(parser)
-    return command.run(parser.parse_args(), lambda line: print(f"verify: {line}", file=sys.stderr, flush=True))
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """The exit code."""
+    return command.run(arguments_of(), lambda line: print(f"verify: {line}", file=sys.stderr, flush=True))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from experiments.anygraph import loading
 from experiments.anygraph.effects import Effect, normal
+from experiments.anygraph.ending import end
 from experiments.anygraph.errors import GraphError
 from experiments.story import Story
 
@@ -29,8 +29,7 @@ def count(story: Story, effects: list[Effect], thread_id: str, answer: Path) -> 
             traceback.print_exc()
             told[effect.name] = {"failed": f"{type(error).__name__}: {error}"}
     answer.write_text(json.dumps(told), encoding="utf-8")
-    sys.stdout.flush()
-    return "counted"
+    end(story, "counted")
 
 
 def _seen(function: Callable[..., Any], thread_id: str) -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 from experiments import choke
 from experiments.anygraph import loading, saver, steps, units
 from experiments.anygraph.answers import Answers
+from experiments.anygraph.ending import end
 from experiments.anygraph.errors import GraphError
 from experiments.anygraph.request import Store, Target, for_thread
 from experiments.anygraph.stable import plain
@@ -30,7 +30,7 @@ from experiments.anygraph.units import Outcome, Unit
 from experiments.boundaries import Boundary, Passing, Watch, recorder
 from experiments.choke import files
 from experiments.nemesis import Fault, armed
-from experiments.story import END, EXECUTE, Story
+from experiments.story import EXECUTE, Story
 
 CALL = "CALL "
 # Their traces are none of this: a killed run would be in them, many times.
@@ -80,7 +80,7 @@ class Told:
 
 
 def work(story: Story, job: Job) -> str:
-    """For `ForkServer.run`. Does not come back: threads that their code has left would keep the process."""
+    """For `ForkServer.run`."""
     ending = os.open(job.ending, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
     told = Told()
     try:
@@ -91,10 +91,7 @@ def work(story: Story, job: Job) -> str:
         traceback.print_exc()
         told.error = f"{type(error).__name__}: {error}"
     os.write(ending, json.dumps(asdict(told)).encode())
-    story.tell(END + told.state)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    end(story, told.state)
 
 
 class _Process:

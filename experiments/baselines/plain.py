@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from experiments.boundaries import Passing, Point, receipt_name
+from experiments.boundaries import Watch
+from experiments.narrator import receipt_name
 from experiments.oracle import Oracle
 from experiments.story import COMMITTED, Story
 from graph.context import Context
@@ -42,25 +43,26 @@ class PlainRun:
 class DirectActions(Actions):
     """Performs every effect where it is asked for. Remembers nothing: a node that runs again performs it again."""
 
-    def __init__(self, run: PlainRun, objects: Objects, story: Story, passing: Passing) -> None:
+    def __init__(self, run: PlainRun, objects: Objects, story: Story, watch: Watch) -> None:
         self._run = run
         self._objects = objects
         self._story = story
-        self._passing = passing
+        self._watch = watch
 
     def perform(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
         """Do it: the draft's files to their keys, and one entry at the provider."""
         resource, params = build()
-        self._passing(Point(step=step, when="before effect"))
+        self._watch.point(f"{step}: before effect")
         for item in params["objects"]:
             if "source" in item:
                 self._objects.put_once(f"{resource}/{item['name']}", self._objects.read(item["source"]))
-        entry = self._run.oracle.record(
-            run_id=self._run.thread_id, kind=kind, resource=resource, digest=params["digest"], witness="node"
-        )
+        with self._watch.operation("the effect"):
+            entry = self._run.oracle.record(
+                run_id=self._run.thread_id, kind=kind, resource=resource, digest=params["digest"]
+            )
         receipt = {"entry": entry, "digest": params["digest"]}
         self._story.tell(COMMITTED + receipt_name(kind, receipt))
-        self._passing(Point(step=step, when="after effect"))
+        self._watch.point(f"{step}: after effect")
         return _record(self._run.thread_id, step, slot, kind, resource, params, Status.SUCCEEDED, receipt)
 
     def propose(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
@@ -148,7 +150,7 @@ class SilentRecorder:
         """Nothing to note."""
 
 
-def drive(run: PlainRun, story: Story, passing: Passing) -> str:
+def drive(run: PlainRun, story: Story, watch: Watch) -> str:
     """Begin the run, or resume it by its thread id; the outcome in the final state."""
     from graph.build import RECURSION_LIMIT, build
     from graph.models import OfflineAnalyst
@@ -162,7 +164,7 @@ def drive(run: PlainRun, story: Story, passing: Passing) -> str:
             run_id=run.thread_id,
             epoch=0,
             principal="the control",
-            actions=DirectActions(run, objects, story, passing),
+            actions=DirectActions(run, objects, story, watch),
             files=Files(objects, run.thread_id),
             recorder=SilentRecorder(),
             model=OfflineAnalyst(),

@@ -79,17 +79,21 @@ class Clock:
             self._took.append(time.perf_counter() - began)
             self._timing = False
 
-    def profile(self, title: str, work: Callable[[Timed], None], times: int) -> Profile:
-        """Do the work so many times, in the main thread; each time it times a part of itself."""
+    def profile(self, title: str, work: Callable[[Timed], None], times: int, *, each: int = 1) -> Profile:
+        """Do the work so many times, in the main thread; each time it times a part of itself.
+
+        `each`: how many of what the title names are in one work; all figures are per one of them.
+        """
         with self._lock:
             self._spent, self._took = {}, []
         for _ in range(times):
             work(self._timed())
         with self._lock:
             spent, took = dict(self._spent), sum(self._took)
+        times *= each
         lines = [_line(role, label, found, took, times) for (role, label), found in spent.items()]
         rest = took - sum(sum(found) for (role, _), found in spent.items() if role == MAIN)
-        lines.append(Line(what=REST, count=1, ms=rest / times * 1000, share=rest / took))
+        lines.append(Line(what=REST, count=1.0, ms=rest / times * 1000, share=rest / took))
         ordered = tuple(sorted(lines, key=lambda line: -line.ms))
         return Profile(title=title, ms=took / times * 1000, lines=ordered)
 

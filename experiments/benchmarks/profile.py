@@ -16,7 +16,7 @@ from typing import IO, Any, TextIO, cast
 
 from experiments.benchmarks.actions import Bench, Wanted, bench_of
 from experiments.benchmarks.clock import Clock, Line, Profile, Timed
-from experiments.benchmarks.graphs import five_steps
+from experiments.benchmarks.graphs import chain, five_steps
 from experiments.benchmarks.plain import Plain, plain
 from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Teller
@@ -32,6 +32,7 @@ from runs.drive import Workflow
 
 TOP = 15
 WARM_UP = 3
+STEPS = 200
 EMPTY = Workflow(build=five_steps)
 
 
@@ -49,6 +50,7 @@ def profiles(times: int, teller: Teller) -> list[Profile]:
         teller.say("profile: the driver at its choke points")
         found.append(_driver(clock, ours, times))
         found.append(_plainly(clock, theirs, times))
+        found.append(_step(clock, ours))
         teller.say("profile: actions in a ledger of this process")
         found += _actions(clock, where, times)
     return found
@@ -134,6 +136,22 @@ def _plainly(clock: Clock, theirs: Plain, times: int) -> Profile:
             theirs.drive(begun, saver, five_steps)
 
     return clock.profile("driver, empty nodes: plain LangGraph", work, times)
+
+
+def _step(clock: Clock, ours: Product) -> Profile:
+    """Of one long run, so that claim and release hardly count."""
+    workflow = Workflow(build=lambda: chain(STEPS, _nothing), recursion_limit=STEPS + 10)
+
+    def work(timed: Timed) -> None:
+        run_id = ours.begin()
+        with ours.set_up(workflow) as parts, timed:
+            ours.drive(run_id, parts, ends="unverified")
+
+    return clock.profile("one step, empty: Onward", work, 1, each=STEPS)
+
+
+def _nothing(number: int) -> None:
+    return None
 
 
 def _actions(clock: Clock, where: Services, times: int) -> list[Profile]:

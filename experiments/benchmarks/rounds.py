@@ -47,12 +47,13 @@ class Teller:
 
 
 def interleave(
-    name: str, subjects: Mapping[str, Subject], *, rounds: int, teller: Teller, warm_up: int = WARM_UP
+    name: str, subjects: Mapping[str, Subject], *, rounds: int, teller: Teller, warm_up: int | None = None
 ) -> dict[str, list[float]]:
     """Samples of every subject, one per round, after rounds that do not count.
 
     Samples are by the subject's name; what a subject says by name stands under `subject, name`.
     """
+    warm_up = min(WARM_UP, rounds // 2) if warm_up is None else warm_up
     order = list(subjects)
     chance = random.Random(rounds)  # noqa: S311 - an order, not a secret
     samples: dict[str, list[float]] = {}

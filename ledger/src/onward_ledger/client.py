@@ -59,6 +59,7 @@ class LedgerClient:
             headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
+            verify=over_http.verifies(url),
             transport=transport,
         )
         self._patience_seconds = patience_seconds
@@ -241,6 +242,7 @@ class AsyncLedgerClient:
             headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
+            verify=over_http.verifies(url),
             transport=transport,
         )
         self._patience_seconds = patience_seconds

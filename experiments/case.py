@@ -1,0 +1,212 @@
+"""One case: a fresh run, processes that drive it under the plan's faults to its end, and a look at the world.
+
+    killed            process 1 dies at its boundary, process 2 resumes (or dies at its own), … , the last one finishes
+    ledger killed     the service dies at its boundary and is started again; the driver waits that out, or is resumed
+    stopped driver    process 1 falls silent; when its lease is over process 2 takes over and finishes; 1 is woken
+    stopped ledger    the service falls silent between its gate and the send; another one takes its place; it is woken
+
+In the end another process resumes the finished run: it must do nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from experiments import misuse
+from experiments.evidence import Evidence, World
+from experiments.lane import STOP_SECONDS, Lane
+from experiments.plan import Plan
+from experiments.processes import Running, Work
+from experiments.story import Process
+from experiments.workload import Role, Workload
+from onward_ledger.action import Status
+from runs import local_ledger
+
+# Resumes that a run may need where a service was away: its drivers leave it for a later try.
+MOST_RESUMES = 6
+# A driver that is refused because another one seems to live is started again after this time.
+AGAIN_SECONDS = 0.1
+# What a take-over from a silent driver may take, beyond its lease.
+TAKE_OVER_SECONDS = 20.0
+
+OVER = ("succeeded", "failed", "cancelled", "published", "rejected", "unverified")
+
+_numbers = itertools.count(1)
+
+
+class Case:
+    """The processes of one run, in a lane."""
+
+    def __init__(self, workload: Workload, plan: Plan, lane: Lane) -> None:
+        self._workload = workload
+        self._plan = plan
+        self._lane = lane
+        self._began = time.monotonic()
+        self._told = lane.stories / f"{next(_numbers):04d} {workload.system}"
+        self._started = 0
+        self._died_at: datetime | None = None
+        self.run_id = workload.begin(lane)
+        self.processes: list[Process] = []
+        self.clients: list[Process] = []
+        self.waiting = False
+
+    def start(self, role: Role) -> Running:
+        """Start a process that drives the run."""
+        self._started += 1
+        file = self._told.with_name(f"{self._told.name} {self._started}.txt")
+        arguments = self._workload.arguments(self._lane, self.run_id, role)
+        return self._lane.forks.start(self._workload.work, file, *arguments)
+
+    def run(self, role: Role) -> Process:
+        """One process from its start to its end."""
+        process = self.start(role).wait()
+        if process.crash is not None and self._died_at is None:
+            self._died_at = datetime.now(UTC)
+        self.processes.append(process)
+        return process
+
+    def role(self, **changes: Any) -> Role:
+        """How a process of this case is treated."""
+        plan = self._plan
+        return Role(order=plan.order, restless=plan.restless, planted=self._lane.planted, **changes)
+
+    def look(self) -> World:
+        """What stands now."""
+        return self._workload.look(self._lane, self.run_id, self.processes)
+
+    def finish(self) -> World:
+        """Resume the run until it is over, or waits for a person."""
+        world: World | None = None
+        for _ in range(MOST_RESUMES):
+            self.run(self.role(wake=self.waiting))
+            world = self.look()
+            self.waiting = world.status == "waiting_human"
+            if self.waiting or world.status in OVER:
+                break
+        assert world is not None
+        return world
+
+    def reject(self) -> None:
+        """A person rejects what waits for approval."""
+        with local_ledger.connect(self._lane.settings) as ledger:
+            for action in ledger.actions(self.run_id, Status.PREPARED):
+                ledger.decide(action.action_id, "reject", request_hash=action.request_hash)
+
+    def beside(self, work: Work, *arguments: Any) -> Process:
+        """A process beside the drivers, from its start to its end."""
+        file = self._told.with_name(f"{self._told.name} beside {len(self.clients) + 1}.txt")
+        self.clients.append(self._lane.forks.run(work, file, self.run_id, self._lane.settings, *arguments))
+        return self.clients[-1]
+
+    def evidence(self, ended: World, services: list[Path] | None = None) -> Evidence:
+        """Resume the finished run once more, and close the case."""
+        self.run(self.role())
+        return Evidence(
+            system=self._workload.system,
+            plan=self._plan,
+            processes=tuple(self.processes),
+            ended=ended,
+            after=self.look(),
+            services=tuple(Process.read(told, 0) for told in services or []),
+            clients=tuple(self.clients),
+            died_at=self._died_at,
+            seconds=time.monotonic() - self._began,
+        )
+
+
+def run_killed(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """Drivers die at their boundaries, one after the other; the last one has no fault."""
+    case = Case(workload, plan, lane)
+    for fault in plan.driver:
+        case.run(case.role(fault=fault))
+    return case.evidence(case.finish())
+
+
+def run_ledger_killed(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """The service of this lane dies at its boundary. It is armed before the run begins to be driven."""
+    assert plan.ledger is not None
+    case = Case(workload, plan, lane)
+    told = len(lane.ledger.stories)
+    armed = lane.ledger.restart(fault=plan.ledger)
+    ended = case.finish()
+    if armed.alive:  # its boundary lies in a clean stop
+        armed.terminate()
+        armed.ends_within(STOP_SECONDS)
+    return case.evidence(ended, lane.ledger.stories[told:])
+
+
+def run_driver_stopped(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """A driver falls silent, is replaced when its lease is over, and wakes into a run that is no longer its own."""
+    (fault,) = plan.driver
+    case = Case(workload, plan, lane)
+    silent = case.start(case.role(fault=fault))
+    case.processes.append(Process(exit_code=None, lines=()))  # its story is read when it has ended
+    if not silent.wait_until_stopped():
+        case.processes[0] = silent.wait()
+        return case.evidence(case.finish())
+    ended = _take_over(case)
+    silent.wake()
+    case.processes[0] = silent.wait()
+    return case.evidence(ended)
+
+
+def _take_over(case: Case) -> World:
+    """Start drivers until one may have the run; those that were refused did not drive and are not counted."""
+    for process in _tries(case):
+        if process.end != "DrivenElsewhere":
+            case.processes.append(process)
+            break
+    world = case.look()
+    return world if world.status in OVER else case.finish()
+
+
+def _tries(case: Case) -> Iterator[Process]:
+    deadline = time.monotonic() + TAKE_OVER_SECONDS
+    while time.monotonic() < deadline:
+        yield case.start(case.role()).wait()
+        time.sleep(AGAIN_SECONDS)
+
+
+def run_ledger_stopped(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """The service falls silent; another process of it takes its place; the run is driven on; then the first one wakes.
+
+    The driver that waits for the silent one is ended: whoever it waits for will not answer.
+    """
+    assert plan.ledger is not None
+    case = Case(workload, plan, lane)
+    told = len(lane.ledger.stories)
+    silent = lane.ledger.restart(fault=plan.ledger)
+    waiting = case.start(case.role())
+    if silent.wait_until_stopped():
+        waiting.kill()
+        case.processes.append(waiting.wait())
+        lane.ledger.replace()
+        case.finish()
+        silent.wake()
+        lane.ledger.retire(silent)
+    else:
+        case.processes.append(waiting.wait())
+    return case.evidence(case.finish(), lane.ledger.stories[told:])
+
+
+def run_requests(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """A finished run, and then somebody who asks for its actions again, as they are and changed."""
+    case = Case(workload, plan, lane)
+    ended = case.finish()
+    case.beside(misuse.impostor)
+    return case.evidence(ended)
+
+
+def run_astray(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
+    """A run that waits for its approval is woken with one that nobody gave; then a person rejects."""
+    case = Case(workload, plan, lane)
+    case.finish()
+    case.processes.append(case.beside(misuse.wake_astray, case.role()))
+    case.clients.clear()  # it drove, so it is one of the run's processes
+    case.reject()
+    return case.evidence(case.finish())

@@ -1,0 +1,60 @@
+"""Recordings: one run without a fault, in which the process in question writes down every boundary that it passes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from experiments.boundaries import Boundary, Moment, moments, read_recording
+from experiments.case import Case
+from experiments.errors import NotRun
+from experiments.lane import STOP_SECONDS, Lane
+from experiments.plan import NO_FAULT, Order, Plan
+from experiments.workload import Workload
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """The boundaries of one process, and the moments that they make."""
+
+    boundaries: tuple[Boundary, ...]
+    moments: tuple[Moment, ...]
+
+    @classmethod
+    def of(cls, recorded: Sequence[Boundary]) -> Recording:
+        """Without what only time decides: how many heartbeats a run lives to send. The first one is always sent."""
+        kept = tuple(b for b in recorded if b.side != "at" and (b.role != "heartbeat" or b.occurrence == 1))
+        return cls(boundaries=kept, moments=moments(kept))
+
+    def role(self, name: str) -> tuple[Moment, ...]:
+        """The moments of one role."""
+        return tuple(moment for moment in self.moments if moment.boundary.role == name)
+
+
+def record_driver(workload: Workload, lane: Lane, order: Order = "natural") -> Recording:
+    """What a process that drives a fresh run to its end passes."""
+    file = lane.folder / f"recording-{next(_numbers)}"
+    case = Case(workload, Plan(group="none", name="recording", order=order), lane)
+    _expect_end(case.run(case.role(recording=file)).end, "driver")
+    return Recording.of(read_recording(file))
+
+
+def record_ledger(workload: Workload, lane: Lane) -> Recording:
+    """What a process of the ledger passes, from its start over a whole run to a clean stop."""
+    file = lane.folder / f"recording-{next(_numbers)}"
+    case = Case(workload, NO_FAULT, lane)
+    serving = lane.ledger.restart(recording=file)
+    _expect_end(case.run(case.role()).end, "driver")
+    serving.terminate()
+    if not serving.ends_within(STOP_SECONDS):
+        raise NotRun("The ledger of the experiment does not stop when it is asked to.")
+    lane.ledger.wait_until_back()
+    return Recording.of(read_recording(file))
+
+
+def _expect_end(end: str | None, name: str) -> None:
+    if end not in ("exit 0", "published"):
+        raise NotRun(f"Without any fault the {name} ends with {end!r}; see its story with --out DIR.")

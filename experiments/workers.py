@@ -1,0 +1,107 @@
+"""Workers: cases side by side, each worker with lanes of its own, which it opens when a case needs one."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from experiments.cluster import Cluster
+from experiments.errors import NotRun
+from experiments.lane import Lane
+from experiments.mutants import plant_in_database
+from experiments.workload import Onward
+
+# Cases wait much of their time: for leases, for processes to die. So more of them than processors.
+WORKERS = max(3, min(8, (os.cpu_count() or 2) + 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneOptions:
+    """What a case's world is like; see `Cluster.lane`. `lease_seconds` is that of its drivers."""
+
+    planted: str | None = None
+    plain_provider: bool = False
+    deadline_seconds: float | None = None
+    grace_seconds: float | None = None
+    lease_seconds: float | None = None
+
+
+ORDINARY = LaneOptions()
+
+Job = Callable[["Lanes"], None]
+
+
+class Lanes:
+    """The lanes of one worker, by their options."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._stack = ExitStack()
+        self._open: dict[LaneOptions, Lane] = {}
+
+    def get(self, options: LaneOptions = ORDINARY) -> Lane:
+        """The worker's lane with these options; its tables are made."""
+        if options not in self._open:
+            lane = self._stack.enter_context(
+                self._cluster.lane(
+                    planted=options.planted,
+                    plain_provider=options.plain_provider,
+                    deadline_seconds=options.deadline_seconds,
+                    grace_seconds=options.grace_seconds,
+                )
+            )
+            Onward.prepare(lane)
+            plant_in_database(options.planted, lane.settings.database_url)
+            self._open[options] = lane.with_lease(options.lease_seconds) if options.lease_seconds else lane
+        return self._open[options]
+
+    def close(self) -> None:
+        """Stop the ledgers of these lanes."""
+        self._open.clear()
+        self._stack.close()
+
+
+def work_off(cluster: Cluster, jobs: Iterable[Job], *, stop: Callable[[], bool] = lambda: False) -> None:
+    """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly."""
+    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    errors: list[BaseException] = []
+
+    def worker() -> None:
+        lanes = Lanes(cluster)
+        try:
+            while not errors and not stop():
+                try:
+                    job = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                job(lanes)
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            lanes.close()
+
+    threads = [threading.Thread(target=worker, name=f"case-worker {n}", daemon=True) for n in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as interrupted:  # Ctrl-C: end what runs, so that the workers come back
+        errors.append(interrupted)
+        cluster.forks.close()
+        for thread in threads:
+            thread.join()
+        raise
+    if errors:
+        raise _first(errors)
+
+
+def _first(errors: list[BaseException]) -> BaseException:
+    """What to show: the reason, before what followed from it."""
+    return next((error for error in errors if not isinstance(error, NotRun)), errors[0])
