@@ -9,6 +9,7 @@ import asyncio
 import operator
 import os
 import sqlite3
+import sys
 import threading
 import uuid
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send, interrupt
 
-print("their module prints when it is imported")
+sys.stdout.write("their module prints when it is imported\n")
 threading.Thread(target=threading.Event().wait, name="left behind").start()
 CONNECTION = sqlite3.connect(":memory:")
 WORLD = Path(os.environ.get("ANYGRAPH_WORLD", "."))
@@ -127,6 +128,8 @@ def worker(state: dict[str, int], config: RunnableConfig) -> State:
 def spread(state: State) -> list[Send]:
     return [Send("worker", {"n": n}) for n in range(2)]
 
+
+careful = line_of(right)
 
 parallel = StateGraph(State)
 parallel.add_node(left)
@@ -273,6 +276,11 @@ def count(thread_id: str) -> int:
     """For `--effects python:…`."""
     file = WORLD / f"{thread_id}.txt"
     return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def count_all() -> list[str]:
+    """Of all threads: what comes between before and after belongs to the one that runs."""
+    return [line for file in sorted(WORLD.glob("*.txt")) for line in file.read_text().splitlines()]
 
 
 def count_badly(thread_id: str) -> str:
