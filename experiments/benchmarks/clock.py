@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from experiments.boundaries import Boundary
+from experiments.boundaries import Boundary, Watch
 
 MAIN = "main"  # the role of the main thread
-REST = "Python, and waiting for other threads"
+PYTHON = "Python, and waiting for other threads"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,12 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """The time of one piece of work, `ms` on average, most expensive first."""
+    """The time of one piece of work, `ms` on average. `sums` by kind and `lines` one by one, most expensive first."""
 
     title: str
     ms: float
     lines: tuple[Line, ...]
+    sums: tuple[Line, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
@@ -50,25 +51,38 @@ class Profile:
 Timed = AbstractContextManager[None]
 
 
+@dataclass(frozen=True)
+class _Spent:
+    """One operation that is over."""
+
+    kind: str
+    role: str
+    label: str
+    seconds: float
+
+
 class Clock:
     """Adds up what passes the choke points of this process while something is timed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._began: dict[tuple[str, str, int], float] = {}
-        self._spent: dict[tuple[str, str], list[float]] = {}
+        self._began: dict[tuple[str, str, str, int], float] = {}
+        self._spent: list[_Spent] = []
         self._took: list[float] = []
         self._timing = False
 
-    def passing(self, boundary: Boundary) -> None:
-        """For a Watch: a boundary is passed now."""
+    def watch(self, kind: str) -> Watch:
+        """A watch for one kind of choke points."""
+        return Watch(lambda boundary: self._passing(kind, boundary))
+
+    def _passing(self, kind: str, boundary: Boundary) -> None:
         now = time.perf_counter()
-        key = (boundary.role, boundary.label, boundary.occurrence)
+        key = (kind, boundary.role, boundary.label, boundary.occurrence)
         with self._lock:
             if boundary.side == "before":
                 self._began[key] = now
             elif boundary.side == "after" and (began := self._began.pop(key, None)) is not None and self._timing:
-                self._spent.setdefault((boundary.role, boundary.label), []).append(now - began)
+                self._spent.append(_Spent(kind, boundary.role, boundary.label, now - began))
 
     @contextmanager
     def _timed(self) -> Generator[None]:
@@ -85,23 +99,39 @@ class Clock:
         `each`: how many of what the title names are in one work; all figures are per one of them.
         """
         with self._lock:
-            self._spent, self._took = {}, []
+            self._spent, self._took = [], []
         for _ in range(times):
             work(self._timed())
         with self._lock:
-            spent, took = dict(self._spent), sum(self._took)
-        times *= each
-        lines = [_line(role, label, found, took, times) for (role, label), found in spent.items()]
-        rest = took - sum(sum(found) for (role, _), found in spent.items() if role == MAIN)
-        lines.append(Line(what=REST, count=1.0, ms=rest / times * 1000, share=rest / took))
-        ordered = tuple(sorted(lines, key=lambda line: -line.ms))
-        return Profile(title=title, ms=took / times * 1000, lines=ordered)
+            spent, took = list(self._spent), sum(self._took)
+        return _profile(title, spent, took, times * each)
 
 
-def _line(role: str, label: str, found: list[float], took: float, times: int) -> Line:
-    return Line(
-        what=label if role == MAIN else f"{label} (thread: {role})",
-        count=len(found) / times,
-        ms=sum(found) / times * 1000,
-        share=sum(found) / took if role == MAIN else None,
+def _profile(title: str, spent: list[_Spent], took: float, times: int) -> Profile:
+    def line(what: str, found: list[_Spent], *, mine: bool) -> Line:
+        seconds = sum(one.seconds for one in found)
+        share = seconds / took if mine else None
+        return Line(what=what, count=len(found) / times, ms=seconds / times * 1000, share=share)
+
+    def grouped(name: Callable[[_Spent], str]) -> list[Line]:
+        groups: dict[tuple[str, bool], list[_Spent]] = {}
+        for one in spent:
+            groups.setdefault((_in_thread(name(one), one.role), one.role == MAIN), []).append(one)
+        return [line(what, found, mine=mine) for (what, mine), found in groups.items()]
+
+    rest = took - sum(one.seconds for one in spent if one.role == MAIN)
+    python = Line(what=PYTHON, count=1.0, ms=rest / times * 1000, share=rest / took)
+    return Profile(
+        title=title,
+        ms=took / times * 1000,
+        lines=_ordered([*grouped(lambda one: one.label), python]),
+        sums=_ordered([*grouped(lambda one: one.kind), python]),
     )
+
+
+def _in_thread(what: str, role: str) -> str:
+    return what if role == MAIN else f"{what} (thread: {role})"
+
+
+def _ordered(lines: list[Line]) -> tuple[Line, ...]:
+    return tuple(sorted(lines, key=lambda line: -line.ms))

@@ -22,7 +22,7 @@ from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Teller
 from experiments.benchmarks.services import ROOT, Services, services
 from experiments.boundaries import Watch
-from experiments.choke import install_all
+from experiments.choke import children, files, http, postgres
 from onward_ledger.action import Intent
 from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
@@ -33,6 +33,7 @@ from runs.drive import Workflow
 TOP = 15
 WARM_UP = 3
 STEPS = 200
+SMALLEST_MS = 0.01  # what is less is in the JSON only
 EMPTY = Workflow(build=five_steps)
 
 
@@ -44,9 +45,8 @@ def profiles(times: int, teller: Teller) -> list[Profile]:
         _warm(ours, theirs)
         found += _by_function(ours, times)
         clock = Clock()
-        watch = Watch(clock.passing)
-        install_all(watch)
-        _watch_fsync(watch)
+        for kind, install in WATCHED.items():
+            install(clock.watch(kind))
         teller.say("profile: the driver at its choke points")
         found.append(_driver(clock, ours, times))
         found.append(_plainly(clock, theirs, times))
@@ -65,6 +65,16 @@ def _watch_fsync(watch: Watch) -> None:
             flush(file)
 
     os.fsync = cast(Any, fsync)
+
+
+# Kinds of what is done to the world outside, and what watches each of them.
+WATCHED: dict[str, Callable[[Watch], None]] = {
+    "exchanges with Postgres": postgres.install,
+    "HTTP": http.install,
+    "files and objects": files.install,
+    "children": children.install,
+    "fsync": _watch_fsync,
+}
 
 
 def _warm(ours: Product, theirs: Plain) -> None:
@@ -213,7 +223,7 @@ def _ledger(where: Services) -> Generator[Ledger]:
 
 
 def print_profiles(found: list[Profile], stream: TextIO) -> None:
-    """One table each, and what it comes to."""
+    """One table each: sums by kind where there are any, then line by line."""
     from rich.console import Console
     from rich.table import Table
 
@@ -223,7 +233,16 @@ def print_profiles(found: list[Profile], stream: TextIO) -> None:
         for name in ("times", "ms", "share"):
             table.add_column(name, justify="right")
         table.add_column("what", overflow="fold")
+        for line in profile.sums:
+            table.add_row(*_cells(line), style="bold")
+        if profile.sums:
+            table.add_section()
         for line in profile.lines:
-            share = "" if line.share is None else f"{line.share:.0%}"
-            table.add_row(f"{line.count:.1f}", f"{line.ms:.2f}", share, line.what)
+            if line.ms >= SMALLEST_MS:
+                table.add_row(*_cells(line))
         console.print(table)
+
+
+def _cells(line: Line) -> tuple[str, str, str, str]:
+    share = "" if line.share is None else f"{line.share:.0%}"
+    return f"{line.count:.1f}", f"{line.ms:.2f}", share, line.what

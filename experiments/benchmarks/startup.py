@@ -23,8 +23,8 @@ from experiments.errors import NotRun
 NAME = "startup"
 ROUNDS_SHARE = 6  # a first run takes seconds
 
-HELP_RATIO = Declared(key="help_ratio", unit="ratio", says="`onward --help` against `python -c pass`")
-HELP = Declared(key="help_ms", unit="ms", says="`onward --help`")
+HELP_RATIO = Declared(key="help_ratio", unit="ratio", says="the command's `--help` against `python -c pass`")
+HELP = Declared(key="help_ms", unit="ms", says="the command's `--help`")
 PASS = Declared(key="python_ms", unit="ms", says="`python -c pass`")
 WORD = Declared(key="first_word_ms", unit="ms", says="`onward run`, to its first line of any kind")
 PROGRESS = Declared(

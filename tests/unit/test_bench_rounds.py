@@ -7,9 +7,8 @@ import threading
 
 import pytest
 
-from experiments.benchmarks.clock import REST, Clock
+from experiments.benchmarks.clock import PYTHON, Clock
 from experiments.benchmarks.rounds import Teller, interleave, milliseconds
-from experiments.boundaries import Watch
 
 SILENT = Teller(None)
 
@@ -67,30 +66,36 @@ def test_milliseconds(monkeypatch):
 
 def test_the_clock_adds_up_what_is_timed_and_only_that(monkeypatch):
     clock = Clock()
-    watch = Watch(clock.passing)
+    database, files = clock.watch("database"), clock.watch("files")
     now = [0.0]
     monkeypatch.setattr("experiments.benchmarks.clock.time.perf_counter", lambda: now[0])
 
-    def operation(label: str, seconds: float) -> None:
+    def operation(watch, label: str, seconds: float) -> None:
         with watch.operation(label):
             now[0] += seconds
 
     def work(timed) -> None:
-        operation("commit", 5.0)  # prepared: not in it
+        operation(database, "commit", 5.0)  # prepared: not in it
         with timed:
-            operation("commit", 0.1)
-            operation("commit", 0.1)
-            now[0] += 0.2
-            other = threading.Thread(target=operation, args=("connect", 0.6), name="heartbeat")
+            operation(database, "commit", 0.1)
+            operation(database, "commit", 0.1)
+            operation(database, "select", 0.1)
+            operation(files, "commit", 0.1)
+            other = threading.Thread(target=operation, args=(database, "connect", 0.6), name="heartbeat")
             other.start()
             other.join()
 
     profile = clock.profile("a title", work, times=2)
     assert profile.ms == pytest.approx(1000)
-    found = {line.what: (line.count, round(line.ms), line.share) for line in profile.lines}
+    found = {line.what: (line.count, round(line.ms), line.share and round(line.share, 3)) for line in profile.sums}
     assert found == {
-        REST: (1, 800, pytest.approx(0.8)),
-        "connect (thread: heartbeat)": (1, 600, None),
-        "commit": (2, 200, pytest.approx(0.2)),
+        PYTHON: (1, 600, 0.6),
+        "database (thread: heartbeat)": (1, 600, None),
+        "database": (3, 300, 0.3),
+        "files": (1, 100, 0.1),
     }
-    assert [line.what for line in profile.lines] == list(found), "most expensive first"
+    assert [line.ms for line in profile.lines] == sorted((line.ms for line in profile.lines), reverse=True)
+    assert {line.what: line.count for line in profile.lines}["connect (thread: heartbeat)"] == 1
+    apart = clock.profile("a title", work, times=1, each=10)
+    assert apart.ms == pytest.approx(100)
+    assert {line.what: line.count for line in apart.sums}["database"] == pytest.approx(0.3)
