@@ -168,10 +168,16 @@ class SqliteDatabase:
                 raise
 
     def migrate(self) -> None:
-        """Create or upgrade the schema in one transaction; `user_version` holds its number."""
+        """Create or upgrade the schema in one transaction; `user_version` holds its number.
+
+        One that is up to date is only read: a process that was stopped in mid-transaction keeps nobody from looking.
+        """
         version, schema_sql, migrations = load_schema(self._folder)
+        with self.reading():
+            if self._version() == version:
+                return
         with self.transaction():
-            found = int(self._connection.execute("pragma user_version").fetchone()[0])
+            found = self._version()
             if found > version:
                 raise SchemaTooNew(
                     f"The SQLite file is at schema version {found}; this software knows {version}. "
@@ -182,6 +188,9 @@ class SqliteDatabase:
             for number in range((found or version) + 1, version + 1):
                 _execute_script(self._connection, migrations[number])
             self._connection.execute(f"pragma user_version = {version:d}")
+
+    def _version(self) -> int:
+        return int(self._connection.execute("pragma user_version").fetchone()[0])
 
     def now(self) -> datetime:
         """The machine's clock, or the test's."""
