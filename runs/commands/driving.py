@@ -125,8 +125,9 @@ class _Outcome:
 
     def _drain(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._last = line
+        with self._process.stdout as lines:
+            for line in lines:
+                self._last = line
 
     def read(self) -> dict[str, Any] | None:
         """The outcome; None when the driver ended without one."""
