@@ -113,7 +113,7 @@ def drive(run_id: str, parts: Parts) -> Outcome:
         workflow = _look(run, parts)
         check_clock(asked, run.now_at, answered)
         holder = stack.enter_context(closing(parts.store.open_holder("driver", run, database)))
-        claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds)
+        claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds, seen=run)
         return _Drive(parts, workflow, holder, database, claim).go()
 
 

@@ -62,8 +62,9 @@ def claim(
     *,
     lease_seconds: float,
     patience_seconds: float = PATIENCE_SECONDS,
+    seen: Run | None = None,
 ) -> Claim:
-    """Take the run for this process under a new epoch.
+    """Take the run for this process under a new epoch. `seen`: a look at it that was just had.
 
     Raises RunNotFound, RunFinished, WaitingForPerson, DrivenElsewhere (naming pid and host), or StateChanged when it
     lost a race that left nobody driving.
@@ -71,7 +72,7 @@ def claim(
     seen_gone: tuple[int | None, int | None] | None = None
     began = time.monotonic()
     while True:
-        run = registry.get(database, run_id)
+        run, seen = seen or registry.get(database, run_id), None
         _refuse_unclaimable(run)
         dead = _process_is_dead(run)
         why = standing(run, process_is_dead=dead or _was_this_process(run))

@@ -29,6 +29,7 @@ from runs.errors import (
 )
 from runs.failures import BACK_OFF_SECONDS
 from runs.registry import Status
+from tests.support.exchanges import exchanges
 from tests.support.runs_drives import ALL, World, failing
 from tests.support.runs_world import build, new_run
 
@@ -56,6 +57,13 @@ def test_a_run_goes_from_queued_to_succeeded(world):
     assert world.statuses() == ["running", "succeeded"]
     assert {e.epoch for e in found} == {None, 1}
     assert world.ledger.asked[0] == ("fence", world.run_id)  # announced before anything else
+
+
+def test_a_drive_on_postgres_needs_three_connections(world):
+    """The rows', the checkpoints' and the holder's, each with a lifetime and start-up options of its own."""
+    with exchanges() as seen:
+        assert world.drive().exit_code == Exit.OK
+    assert seen.connections == (3 if world.store.kind == "postgres" else 0)
 
 
 def test_a_finished_run_executes_nothing_when_resumed(world):

@@ -12,6 +12,7 @@ from runs import events, lease, registry
 from runs.errors import LimitReached
 from runs.heartbeat import Heartbeat
 from runs.recorder import DriveRecorder
+from tests.support.exchanges import exchanges
 from tests.support.runs_world import new_run
 
 pytest_plugins = ("tests.support.runs_fixtures",)
@@ -104,16 +105,22 @@ def test_an_older_epoch_writes_nothing(store, database, driven):
         recorder.check()
 
 
-def test_a_late_writer_waits_for_the_take_over_and_is_then_refused(store, database, driven):
+@pytest.mark.parametrize("how", ["a transaction", "one message"])
+def test_a_late_writer_waits_for_the_take_over_and_is_then_refused(store, database, driven, how):
     """The race behind lock_run: a sub-select alone would see the lease as it was when its statement began."""
     if store.kind == "sqlite":
         return  # one writer at a time: there is no such race
-    run, _, _, holder = driven
+    run, _, heartbeat, holder = driven
     refused = []
 
     def late():
         with closing(store.database("late writer")) as mine:
-            refused.append(write(mine, run.run_id, "late", epoch=1))
+            if how == "a transaction":
+                refused.append(write(mine, run.run_id, "late", epoch=1))
+            else:
+                with pytest.raises(LeaseLost):
+                    DriveRecorder(mine, run, 1, heartbeat).record("late", {})
+                refused.append(None)
 
     with database.transaction() as tx:
         tx.one("lock_run", run_id=run.run_id)
@@ -128,6 +135,46 @@ def test_a_late_writer_waits_for_the_take_over_and_is_then_refused(store, databa
     thread.join()
     assert refused == [None]
     assert "late" not in [e.kind for e in events.read_all(database, run.run_id)]
+
+
+def test_an_older_epoch_adds_nothing_to_the_sums_and_forgets_no_failures(database, driven):
+    """Each statement of the message compares the epoch; the new driver's writes are the control."""
+    run, recorder, _, holder = driven
+    call = recorder.model_call_started("plan", "some model")
+    with database.transaction() as tx:
+        tx.one("lock_run", run_id=run.run_id)
+        registry.move(tx, run, "requeue", epoch=1, failures=3)
+        tx.run("take_lease", run_id=run.run_id, epoch=2, holder_id=holder.holder_id, seconds=60.0)
+    paid = {"finish_reason": "stop", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.5}
+    with pytest.raises(LeaseLost):
+        recorder.model_call_finished(call, **paid)
+    for write in (recorder.step_finished, recorder.step_started):
+        zombie = DriveRecorder(database, run, 1, Heartbeat(holder, run.run_id, 1, 60))
+        with pytest.raises(LeaseLost):
+            getattr(zombie, write.__name__)("plan")
+    before = registry.get(database, run.run_id)
+    assert (before.failures, before.spent_micros, before.input_tokens) == (3, 0, 0)
+    assert [e.kind for e in events.read_all(database, run.run_id)][-2:] == ["model_call_started", "status"]
+    second = DriveRecorder(database, run, 2, Heartbeat(holder, run.run_id, 2, 60))
+    second.model_call_finished(call, **paid)
+    second.step_finished("plan")
+    after = registry.get(database, run.run_id)
+    assert (after.failures, after.spent_micros, after.input_tokens) == (0, 500_000, 1)
+
+
+def test_what_a_driver_tells_is_one_exchange_each(postgres_store, objects, tmp_path):
+    with closing(postgres_store.database()) as database:
+        run = new_run(database, objects, tmp_path)
+        with closing(postgres_store.open_holder("test")) as holder:
+            claimed = lease.claim(postgres_store, database, run.run_id, holder, lease_seconds=60).run
+            recorder = DriveRecorder(database, claimed, 1, Heartbeat(holder, run.run_id, 1, 60))
+            with exchanges() as seen:
+                recorder.step_started("plan")
+                call = recorder.model_call_started("plan", "m")
+                recorder.model_call_finished(call, finish_reason="stop", input_tokens=1, output_tokens=1, cost_usd=0.1)
+                recorder.progress("plan", "half way", done=1, total=2)
+                recorder.step_finished("plan")
+            assert (seen.count, seen.connections) == (5, 0)
 
 
 def test_attempts_count_over_all_epochs(store, database, driven):
