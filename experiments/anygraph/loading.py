@@ -113,7 +113,8 @@ def _is_installed(top: str) -> bool:
         return False
     with suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(top)
-        return spec is not None and "site-packages" in str(spec.origin)
+        places = [spec.origin, *(spec.submodule_search_locations or ())] if spec is not None else []
+        return any("site-packages" in str(place) for place in places)
     return False
 
 

@@ -54,7 +54,9 @@ class Reference:
     @property
     def invalid(self) -> list[str]:
         """Why nothing can be said with these runs, as sentences."""
-        found = [f"{name}: nothing was counted, also without a fault" for name, n in self.effects.items() if not n]
+        found = [
+            f"{name}: nothing was counted, also without a fault" for name, n in self.effects.items() if not n.total()
+        ]
         numbers = {name: [len(run.effects[name]) for run in self.runs] for name in self.effects}
         found += [
             f"{name}: {' and '.join(map(str, n))} effects in two runs without a fault; use {{thread_id}} in --input, "

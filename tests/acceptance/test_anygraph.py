@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.support.anygraph_runs import KINDS, LATE, ROOT, Done, kind, run_all
@@ -23,7 +30,49 @@ def example(name: str, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+def requests() -> Iterator[str]:
+    """A server that keeps what is posted, and answers how many that were of one thread."""
+    posted: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted[json.loads(self.rfile.read(int(self.headers["Content-Length"])))] += 1
+            self._answer("posted")
+
+        def do_GET(self) -> None:
+            self._answer(posted[self.path.partition("thread=")[2]])
+
+        def _answer(self, value: object) -> None:
+            body = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):  # whoever asked may be dead
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def sent_table(postgres_server: str) -> Iterator[str]:
+    """A database of theirs with a table for effects."""
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("create database theirs")
+        url = postgres_server.replace("/postgres?", "/theirs?", 1)
+        with psycopg.connect(url, autocommit=True) as theirs:
+            theirs.execute("create table sent (thread_id text, what text)")
+        yield url
+        connection.execute("drop database theirs with (force)")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: str) -> dict[str, Done]:
     world = tmp_path_factory.mktemp("world")
     sent = ["--at", f"after send, {LATE}"]
     commands = {
@@ -56,7 +105,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
         "nothing counted": kind("without_effects", world),
         "unanswered": kind("asking", world, "--resume", '"yes"'),
         "broken": kind("broken", world),
-        "no input": kind("builder", world, "--input", "{}"),
+        "no input": kind("builder", world, "--input", "null"),
         "missing name": kind("absent", world),
         "no graph": kind("nothing", world),
         "failing factory": kind("failing_factory", world),
@@ -66,7 +115,21 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
         "unsafe": example("unsafe", "--at", LATE),
         "safe": example("safe", "--at", LATE, "--json"),
     }
-    return run_all(commands, world, SHOP=str(world / "shop.sqlite"))
+    http, postgres = (
+        f"{requests}/sent?thread={{thread_id}}",
+        f"sql:{sent_table}|select what from sent where thread_id = ",
+    )
+    commands["over http"] = kind("over_http", world, "--at", "in post", effects=f"posts={http}")
+    commands["in postgres"] = kind(
+        "in_postgres", world, "--store", "postgres", "--at", "insert", effects=f"rows={postgres}'{{thread_id}}'"
+    )
+    return run_all(
+        commands,
+        world,
+        SHOP=str(world / "shop.sqlite"),
+        ANYGRAPH_HTTP=requests,
+        ANYGRAPH_POSTGRES=sent_table,
+    )
 
 
 # --- what is found ----------------------------------------------------------------------------------------------------
@@ -162,6 +225,31 @@ def test_a_tool_of_an_agent_is_named(found: dict[str, Done]) -> None:
 
 def test_context_and_configuration_reach_the_graph(found: dict[str, Done]) -> None:
     assert found["contextual"].json["nodes"][0]["node"] == "with_context"
+
+
+def test_a_request_that_has_left_is_not_sent_again_unnoticed(found: dict[str, Done]) -> None:
+    done = found["over http"]
+    assert done.json["effects"] == {"posts": 1}
+    repeated = done.nodes["post", "posts"]["repeated_at"]
+    assert "in post, before answer to POST /sent" in repeated
+    assert "in post, after answer to POST /sent" in repeated
+    assert "in post, before send POST /sent" not in repeated
+
+
+def test_their_postgres_and_ours(found: dict[str, Done]) -> None:
+    done = found["in postgres"]
+    told = done.json
+    assert (told["store"], told["ainvoke"], told["verdict"], told["effects"]) == (
+        "postgres",
+        True,
+        "disproved",
+        {"rows": 1},
+    )
+    assert (told["lost"], told["wrong"], told["stuck"], told["not_fired"]) == (0, 0, 0, 0)
+    repeated = done.nodes["insert", "rows"]["repeated_at"]
+    assert {"in insert, after insert into sent", f"after insert, {LATE}"} <= set(repeated)
+    assert "in insert, before insert into sent" not in repeated
+    assert any(place.startswith("in LangGraph, storing ") for place in repeated)
 
 
 def test_a_lost_effect(found: dict[str, Done]) -> None:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+import httpx
+import psycopg
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -222,6 +224,27 @@ def with_context(state: State, config: RunnableConfig, runtime: Runtime[Context]
 contextual = StateGraph(State, context_schema=Context)
 contextual.add_node(with_context)
 contextual.add_edge(START, "with_context")
+
+
+# --- effects elsewhere ------------------------------------------------------------------------------------------------
+
+
+def post(state: State, config: RunnableConfig) -> State:
+    httpx.post(f"{os.environ['ANYGRAPH_HTTP']}/sent", json=config["configurable"]["thread_id"])
+    return {"done": ["post"]}
+
+
+over_http = line_of(post)
+
+
+async def insert(state: State, config: RunnableConfig) -> State:
+    async with await psycopg.AsyncConnection.connect(os.environ["ANYGRAPH_POSTGRES"], autocommit=True) as connection:
+        thread_id = config["configurable"]["thread_id"]
+        await connection.execute("insert into sent (thread_id, what) values (%s, 'mail')", (thread_id,))
+    return {"done": ["insert"]}
+
+
+in_postgres = line_of(insert)
 
 
 # --- what can go wrong otherwise --------------------------------------------------------------------------------------
