@@ -19,6 +19,7 @@ from typing import Any, Literal
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
+from experiments.baselines.plain import SilentRecorder
 from experiments.benchmarks.graphs import Graph
 from experiments.benchmarks.product import ASKS, NAME, workbook
 from experiments.benchmarks.services import Services
@@ -97,33 +98,6 @@ class DirectActions(Actions):
             updated_at=now,
             decision=decision,
         )
-
-
-class SilentRecorder:
-    """A recorder (see `graph.context.Recorder`) that records nothing: plain LangGraph has no run history."""
-
-    def check(self) -> None:
-        """Nothing can be lost."""
-
-    def step_started(self, step: str) -> int:
-        """Attempts are not counted."""
-        return 1
-
-    def step_finished(self, step: str) -> None:
-        """Nothing to note."""
-
-    def progress(self, step: str, text: str, *, done: int | None = None, total: int | None = None) -> None:
-        """Nobody follows."""
-
-    def model_call_started(self, step: str, model: str) -> str:
-        """A new id, as the protocol asks."""
-        return str(uuid.uuid4())
-
-    def model_call_finished(self, call_id: str, **used: object) -> None:
-        """Nothing to note."""
-
-    def receipt(self, action: Action, *, replayed: bool) -> None:
-        """Nothing to note."""
 
 
 @dataclass(frozen=True, kw_only=True)
