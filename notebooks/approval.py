@@ -101,7 +101,7 @@ except notebook.Conflict as conflict:
 #
 # Now a run that is approved in advance, so that one process does everything. That process is stopped right behind
 # the last check of the report. From there on it may run for two milliseconds at a time, until the ledger has
-# published. Then comes SIGKILL: the report is out, and the run does not know it yet.
+# published. Then comes SIGKILL: the report is out, and no checkpoint says so.
 
 # %%
 import signal
@@ -128,7 +128,8 @@ in_time = kill_behind_the_publication(second.drive(), second)
 print("Killed in between." if in_time else "The kill missed the moment: run this cell again.")
 
 # %% [markdown]
-# The last that the run knows is its proposal. The ledger has the receipt. A naive agent would now publish again.
+# These are the last events of the killed driver. `step_finished` of `deliver` is not among them, so the graph will
+# do that step again. The ledger has the receipt already. A naive agent would now publish a second time.
 
 # %%
 second.events().last(3)
