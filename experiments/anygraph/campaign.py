@@ -53,7 +53,7 @@ def run_campaign(
     *,
     keep: Path | None = None,
     lanes: int | None = None,
-    at: str | None = None,
+    only: str | None = None,
     longest_seconds: float = 60.0,
 ) -> Results:
     """Find the boundaries of their graph, kill it once at each, and judge. GraphError, NotRun when that cannot be."""
@@ -63,9 +63,9 @@ def run_campaign(
         lab = Lab(here, target, effects, longest_seconds)
         tell(f"running {target.name} without a fault, twice")
         lab, reference = find_reference(lab, tell)
-        boundaries = [boundary for boundary in reference.boundaries if at is None or at in describe(boundary)]
+        boundaries = [boundary for boundary in reference.boundaries if only is None or only in describe(boundary)]
         if not boundaries:
-            raise GraphError(f"--at {at}: no boundary is called that.")
+            raise GraphError(f"--only {only}: no boundary is called that.")
         side_by_side = (lanes or min(3, os.cpu_count() or 1)) if lab.side_by_side else 1
         cases: list[Case] = []
         if not reference.invalid:

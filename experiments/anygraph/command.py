@@ -11,9 +11,11 @@ from experiments.anygraph.errors import GraphError
 from experiments.anygraph.request import DURABILITIES, Target, parse_graph, parse_json, parse_object
 from runs.errors import Exit
 
+OURS_ONLY = ("pairs", "random", "minutes", "plant")  # options of verify.py
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of somebody's own graph. `--store`, `--json` and `--out` are verify.py's."""
+    """The options of somebody's own graph. `--store`, `--only`, `--json` and `--out` are verify.py's."""
     group = parser.add_argument_group("somebody's own graph (see docs/your-graph.md)")
     group.add_argument("--graph", metavar="FILE.py:NAME", help="a builder, a compiled graph, or a function making one")
     group.add_argument(
@@ -30,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--lanes", type=int, metavar="N", help="threads killed side by side, if effects have {thread_id}"
     )
-    group.add_argument("--at", metavar="TEXT", help="kill only at boundaries whose description holds this text")
     group.add_argument("--longest", type=float, metavar="SECONDS", default=60.0, help="for one process of a case")
 
 
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
             tell,
             keep=arguments.out,
             lanes=arguments.lanes,
-            at=arguments.at,
+            only=arguments.only,
             longest_seconds=arguments.longest,
         )
     except GraphError as error:
@@ -77,6 +78,9 @@ def run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
 
 def target_of(arguments: argparse.Namespace) -> Target:
     """The graph and how it is run; GraphError when the arguments make no sense."""
+    for option in OURS_ONLY:
+        if getattr(arguments, option):
+            raise GraphError(f"--{option} is for Onward's own run, and does not go with --graph.")
     file, name = parse_graph(arguments.graph)
     if arguments.lanes is not None and arguments.lanes < 1:
         raise GraphError("--lanes has to be at least 1.")

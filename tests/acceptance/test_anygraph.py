@@ -74,32 +74,32 @@ def sent_table(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: str) -> dict[str, Done]:
     world = tmp_path_factory.mktemp("world")
-    sent = ["--at", f"after send, {LATE}"]
+    sent = ["--only", f"after send, {LATE}"]
     commands = {
         "builder": kind("builder", world, "--out", str(world / "out")),
         "careful": kind("careful", world),
         **{name: kind(name, world, *sent) for name in ("compiled", "factory", "bare_factory", "async_factory")},
-        "only_async": kind("only_async", world, "--at", LATE),
-        "parallel": kind("parallel", world, "--at", LATE),
-        "fan_out": kind("fan_out", world, "--at", LATE),
-        "subgraph": kind("subgraph", world, "--at", LATE),
-        "functional": kind("functional", world, "--at", LATE, "--input", "[1, 2]"),
-        "asking": kind("asking", world, "--at", LATE, "--resume", '"yes"', "--resume", '"sure"'),
-        "agent": kind("agent", world, "--at", LATE, "--input", MESSAGES),
+        "only_async": kind("only_async", world, "--only", LATE),
+        "parallel": kind("parallel", world, "--only", LATE),
+        "fan_out": kind("fan_out", world, "--only", LATE),
+        "subgraph": kind("subgraph", world, "--only", LATE),
+        "functional": kind("functional", world, "--only", LATE, "--input", "[1, 2]"),
+        "asking": kind("asking", world, "--only", LATE, "--resume", '"yes"', "--resume", '"sure"'),
+        "agent": kind("agent", world, "--only", LATE, "--input", MESSAGES),
         "contextual": kind(
             "contextual",
             world,
-            "--at",
+            "--only",
             LATE,
             "--context",
             '{"tenant": "acme"}',
             "--config",
             '{"configurable": {"colour": "red"}}',
         ),
-        "losing": kind("losing", world, "--at", "open a file"),
-        "sticking": kind("sticking", world, "--at", LATE),
-        "differing": kind("differing", world, "--at", LATE),
-        "exit": kind("careful", world, "--at", LATE, "--durability", "exit"),
+        "losing": kind("losing", world, "--only", "open a file"),
+        "sticking": kind("sticking", world, "--only", LATE),
+        "differing": kind("differing", world, "--only", LATE),
+        "exit": kind("careful", world, "--only", LATE, "--durability", "exit"),
         "by function": kind("compiled", world, *sent, effects=f"lines=python:{KINDS}:count"),
         "one by one": kind("compiled", world, *sent, effects=f"lines=python:{KINDS}:count_all"),
         "nothing counted": kind("without_effects", world),
@@ -111,17 +111,17 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
         "failing factory": kind("failing_factory", world),
         "factory of nothing": kind("factory_of_nothing", world),
         "bad count": kind("builder", world, effects=f"lines=python:{KINDS}:count_badly"),
-        "no such place": kind("builder", world, "--at", "nowhere"),
-        "unsafe": example("unsafe", "--at", LATE),
-        "safe": example("safe", "--at", LATE, "--json"),
+        "no such place": kind("builder", world, "--only", "nowhere"),
+        "unsafe": example("unsafe", "--only", LATE),
+        "safe": example("safe", "--only", LATE, "--json"),
     }
     http, postgres = (
         f"{requests}/sent?thread={{thread_id}}",
         f"sql:{sent_table}|select what from sent where thread_id = ",
     )
-    commands["over http"] = kind("over_http", world, "--at", "in post", effects=f"posts={http}")
+    commands["over http"] = kind("over_http", world, "--only", "in post", effects=f"posts={http}")
     commands["in postgres"] = kind(
-        "in_postgres", world, "--store", "postgres", "--at", "insert", effects=f"rows={postgres}'{{thread_id}}'"
+        "in_postgres", world, "--store", "postgres", "--only", "insert", effects=f"rows={postgres}'{{thread_id}}'"
     )
     return run_all(
         commands,
@@ -322,7 +322,7 @@ def test_nothing_counted_is_invalid(found: dict[str, Done]) -> None:
             "bad count",
             "The effects 'lines' cannot be counted: ValueError: neither a list nor a count, but str.",
         ),
-        ("no such place", "--at nowhere: no boundary is called that."),
+        ("no such place", "--only nowhere: no boundary is called that."),
     ],
 )
 def test_what_has_to_be_changed_is_said_in_one_sentence(found: dict[str, Done], name: str, sentence: str) -> None:

@@ -16,14 +16,14 @@ LATE = "its result not stored"
 
 _SCRIPT = """
 import contextlib, io, json, sys
-from experiments.anygraph.__main__ import arguments_of
 from experiments.anygraph import command
+from verify import _parser
 
 if __name__ == "__main__":
     for words in json.load(sys.stdin):
         out, said = io.StringIO(), []
         with contextlib.redirect_stdout(out):
-            code = command.run(arguments_of(words), said.append)
+            code = command.run(_parser().parse_args(words), said.append)
         print(json.dumps([code, said, out.getvalue()]), flush=True)
 """
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from experiments.anygraph import command
-from experiments.anygraph.__main__ import arguments_of
 from experiments.anygraph.errors import GraphError
 from experiments.anygraph.request import for_thread, mentions_thread, parse_json, without_thread
+from verify import _parser
 
 EFFECTS = ["--effects", "file:x"]
 
@@ -24,7 +24,7 @@ def agent(tmp_path: Path) -> str:
 
 def refused(*words: str) -> str:
     said: list[str] = []
-    assert command.run(arguments_of(list(words)), said.append) == 2
+    assert command.run(_parser().parse_args(words), said.append) == 2
     (sentence,) = said
     return sentence
 
@@ -56,6 +56,12 @@ def test_effects_are_needed(agent: str) -> None:
     assert refused("--graph", agent).startswith("Say what is to be counted with --effects: ")
 
 
+def test_options_of_onwards_own_run(agent: str) -> None:
+    for option in (["--pairs"], ["--random", "3"], ["--minutes", "1"], ["--plant", "no-replay"]):
+        said = refused("--graph", agent, *EFFECTS, *option)
+        assert said == f"{option[0]} is for Onward's own run, and does not go with --graph."
+
+
 def test_lanes(agent: str) -> None:
     assert refused("--graph", agent, *EFFECTS, "--lanes", "0") == "--lanes has to be at least 1."
 
@@ -64,11 +70,11 @@ def test_all_that_can_be_asked_for(agent: str, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"n": 1}')
     words = ["--graph", agent, "--input", f"@{tmp_path}/in.json", "--resume", "true", "--resume", '"b"']
     more = ["--config", '{"recursion_limit": 9}', "--context", "3", "--durability", "exit", "--ainvoke"]
-    target = command.target_of(arguments_of([*words, *more]))
+    target = command.target_of(_parser().parse_args([*words, *more]))
     assert (target.graph, target.input, target.answers) == (agent, {"n": 1}, (True, "b"))
     assert (target.config, target.context) == ({"recursion_limit": 9}, 3)
     assert (target.durability, target.asynchronous) == ("exit", True)
-    assert command.target_of(arguments_of(["--graph", agent])).asynchronous is None
+    assert command.target_of(_parser().parse_args(["--graph", agent])).asynchronous is None
 
 
 def test_the_thread_id_in_json_and_back() -> None:
