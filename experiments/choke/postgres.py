@@ -16,7 +16,7 @@ from experiments.boundaries import Watch
 
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _WRITE = re.compile(
-    r"(?<!for )(?<!key )\b(insert into|delete from|update) (?!set\b|nowait\b|skip\b|of\b)\"?([\w.]+)", re.I
+    r"(?<!for )(?<!key )\b(insert (?:or \w+ )?into|delete from|update) (?!set\b|nowait\b|skip\b|of\b)\"?([\w.]+)", re.I
 )
 _READ = re.compile(r"\bfrom \"?([\w.]+)", re.I)
 _CALL = re.compile(r"select ([\w.]+)\s*\(", re.I)
