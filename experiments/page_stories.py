@@ -7,10 +7,10 @@ sample of the others, within a budget of characters, so that the page stays one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from experiments.page_words import Look, Place, command, group_title, line_kind, look, place
+from experiments.page_words import Look, Place, command, group_title, line_kind, look, place, repeats
 from experiments.report import folded, ordinal
 from experiments.story import CRASH, STOP, Process
 
@@ -130,14 +130,21 @@ def _facts(case: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _tellers(case: dict[str, Any]) -> Iterator[Teller]:
     """Drivers, then a ledger that was hit, then others: in the order of the terminal."""
-    drivers = case["processes"]
+    drivers, earlier = case["processes"], list[str]()
     for number, process in enumerate(drivers):
-        yield _teller(f"{ordinal(number)} process{_errand(number, len(drivers))}", process)
+        told = _teller(f"{ordinal(number)} process{_errand(number, len(drivers))}", process)
+        yield _repeats_marked(told, earlier) if case["duplicates"] else told
+        earlier += process["lines"]
     for process in case["services"]:
         if any(line.startswith((CRASH, STOP)) for line in process["lines"]) or _killed(process):
             yield _teller("the ledger", process)
     for process in case["clients"]:
         yield _teller("somebody else", process)
+
+
+def _repeats_marked(told: Teller, earlier: list[str]) -> Teller:
+    """Its effects that an earlier process had performed already are told as what they are."""
+    return replace(told, lines=tuple(("again" if repeats(t, earlier) else kind, t) for kind, t in told.lines))
 
 
 def _killed(process: dict[str, Any]) -> bool:
@@ -151,9 +158,7 @@ def _errand(number: int, all_: int) -> str:
 
 
 def _teller(heading: str, told: dict[str, Any]) -> Teller:
-    process = Process(
-        exit_code=told["exit_code"], lines=tuple(told["lines"]), last_words=told["last_words"]
-    )
+    process = Process(exit_code=told["exit_code"], lines=tuple(told["lines"]), last_words=told["last_words"])
     lines = list(folded(process))
     more = [("other", f"… {len(lines) - MOST_LINES} more lines in results.json")] if len(lines) > MOST_LINES else []
     shown = [(line_kind(line), _clipped(line)) for line in lines[:MOST_LINES]]

@@ -21,7 +21,7 @@ from experiments.plan import GROUPS
 from experiments.story import CRASH, EXECUTE, STOP
 
 BEFORE = "start"  # no node has begun yet
-# The groups that a fault hits in a driver, so that a step can be told. The control stands beside what it is compared with.
+# The groups that a fault hits in a driver, so that a step can be told. The control stands beside its counterpart.
 FIRST_PICTURE = ("driver", words.CONTROL)
 STEPPED = ("points", "order", "stopped driver", "pairs")
 NARROWEST_PERCENT = 8
@@ -217,11 +217,18 @@ def _band(title: str, cases: Sequence[Case], steps: Sequence[str]) -> Band:
 
 def _note(cases: Sequence[Case]) -> str:
     """A band in figures: `61 cases, all ok`."""
-    named = {"repeat": "repeating an effect", "clean": "repeating nothing", "unfired": "not fired", "unknown": "UNKNOWN"}
+    named = {
+        "repeat": "repeating an effect",
+        "clean": "repeating nothing",
+        "unfired": "not fired",
+        "unknown": "UNKNOWN",
+    }
     looks = [case.look for case in cases]
     found = [f"{looks.count(name)} {named.get(name, name)}" for name in words.MEANINGS if name in looks]
     number = f"{len(cases)} case{'s' if len(cases) > 1 else ''}"
-    return f"{number}, {'all ' if len(cases) > 1 else ''}ok" if set(looks) == {"ok"} else f"{number}: {', '.join(found)}"
+    return (
+        f"{number}, {'all ' if len(cases) > 1 else ''}ok" if set(looks) == {"ok"} else f"{number}: {', '.join(found)}"
+    )
 
 
 def _widths(pictures: Sequence[Picture]) -> tuple[int, ...]:
@@ -280,7 +287,7 @@ def _sentences(figures: dict[str, Any]) -> Iterator[str]:
     if figures["mutants"]:
         yield f"{figures['mutants_caught']} of {figures['mutants']} mutants, each with one rule taken out, were caught."
     if not figures["control_cases"] or not figures["mutants"]:
-        yield "This is a part of the whole campaign: it has not run both the control and the mutants."
+        yield "The control and the mutants belong to the default campaign; this one has not run all of them."
     if (bound := figures.get("wrong_at_most")) is not None:
         yield f"At 95 % confidence at most {bound:.3%} of such cases are wrong (Clopper-Pearson)."
 

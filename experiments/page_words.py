@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -34,6 +35,8 @@ _DRIVER_ROLES = {
     "heartbeat": "heartbeat",
     "pool": "connection pool",
 }
+# Cases that no single moment tells.
+_NO_PLACE = ("none", "requests", "decisions", "random")
 _LEDGER_GROUPS = ("ledger", "plain provider", "stopped ledger")
 
 # A name that ends with the role of the thread, as `experiments.boundaries.Moment` writes it.
@@ -52,11 +55,10 @@ _LINE_KINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a case was hit: `verb` says how, `role` in which thread ("" where the name says it), `when` the boundary."""
+    """Where a case was hit: a sentence, and in which thread ("" where the name does not say)."""
 
-    verb: str
+    sentence: str
     role: str
-    when: str
 
 
 def look(case: dict[str, Any]) -> Look:
@@ -88,16 +90,24 @@ def role(case: dict[str, Any]) -> str:
 def place(case: dict[str, Any]) -> Place:
     """Where it was hit."""
     named = _NAMED.fullmatch(case["case"])
+    when = named["when"] if named else case["case"]
+    if case["group"] in _NO_PLACE:
+        return Place(sentence=when, role="")
     verb = "Stopped" if case["group"].startswith("stopped") else "Killed"
-    if case["group"] in ("requests", "decisions", "random", "none"):
-        verb = "Case"
-    return Place(verb=verb, role=role(case), when=named["when"] if named else case["case"])
+    at = "" if when.startswith(("before ", "after ")) else "at "
+    return Place(sentence=f"{verb} {at}{when}", role=role(case))
 
 
 def group_title(name: str) -> str:
     """The title of a group of cases, as a sentence begins."""
     title = TITLES.get(name, name)
     return title[:1].upper() + title[1:]
+
+
+def repeats(line: str, earlier: Iterable[str]) -> bool:
+    """Whether the line tells of an effect that an earlier line told of: `draft-1` and `draft-2` are receipts of one."""
+    effect = line.partition("-")[0]
+    return line.startswith(COMMITTED) and any(other.partition("-")[0] == effect for other in earlier)
 
 
 def line_kind(line: str) -> str:
