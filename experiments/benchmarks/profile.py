@@ -32,7 +32,7 @@ from runs.drive import Workflow
 
 TOP = 15
 WARM_UP = 3
-STEPS = 200
+STEPS = 100
 SMALLEST_MS = 0.01  # what is less is in the JSON only
 EMPTY = Workflow(build=five_steps)
 
@@ -70,7 +70,7 @@ def _watch_fsync(watch: Watch) -> None:
 # Kinds of what is done to the world outside, and what watches each of them.
 WATCHED: dict[str, Callable[[Watch], None]] = {
     "exchanges with Postgres": postgres.install,
-    "HTTP": http.install,
+    "HTTP, sent and answered": http.install,
     "files and objects": files.install,
     "children": children.install,
     "fsync": _watch_fsync,
@@ -236,7 +236,7 @@ def print_profiles(found: list[Profile], stream: TextIO) -> None:
         for line in profile.sums:
             table.add_row(*_cells(line), style="bold")
         if profile.sums:
-            table.add_section()
+            table.add_row()
         for line in profile.lines:
             if line.ms >= SMALLEST_MS:
                 table.add_row(*_cells(line))

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 
@@ -25,10 +24,14 @@ pytestmark = pytest.mark.timeout(250)
 MEASURED = (actions, driver, volume)
 
 
-def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As a file, from the project's root, in an environment that leads to an installation that is not there."""
+def run(folder: Path, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As a file, from the project's root, in an environment that leads to an installation that is not there.
+
+    Temporary folders are made in `folder`, where nothing is left of them.
+    """
     elsewhere = {"DATABASE_URL": "postgresql://127.0.0.1:1/nobody", "ONWARD_LEDGER_URL": "http://127.0.0.1:1"}
-    return subprocess.run(
+    elsewhere["TMPDIR"] = str(folder)
+    done = subprocess.run(
         [sys.executable, "experiments/bench.py", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, **elsewhere, **environment},
@@ -37,20 +40,17 @@ def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProce
         timeout=240,
         check=False,
     )
-
-
-def homes() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*")}
+    assert list(folder.glob(f"{PREFIX}*")) == []
+    return done
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    out = tmp_path_factory.mktemp("bench") / "out"
-    before = homes()
+    folder = tmp_path_factory.mktemp("bench")
+    out = folder / "out"
     only = [word for module in MEASURED for word in ("--only", module.NAME)]
-    done = run("--rounds", "2", "--json", "--out", out, *only)
+    done = run(folder, "--rounds", "2", "--json", "--out", out, *only)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert homes() <= before, "everything is removed"
     samples: dict[tuple[str, str], list[float]] = {}
     for line in map(json.loads, (out / "samples.jsonl").read_text().splitlines()):
         samples.setdefault((line["measurement"], line["subject"]), []).append(line["value"])
@@ -105,8 +105,8 @@ def test_what_a_run_leaves_is_counted_exactly(measured):
     assert found["commits_per_run"] > found["plain_commits_per_run"] >= 13
 
 
-def test_a_profile_says_where_the_time_goes():
-    done = run("--profile", "--rounds", "2", "--json")
+def test_a_profile_says_where_the_time_goes(tmp_path):
+    done = run(tmp_path, "--profile", "--rounds", "2", "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     profiles = {profile["title"]: profile for profile in json.loads(done.stdout)}
     onward, plain = (profiles[f"driver, empty nodes: {side}"] for side in ("Onward", "plain LangGraph"))
@@ -127,11 +127,9 @@ def counts(profile: dict, part: str = "lines") -> dict[str, float]:
 
 
 def test_a_server_that_does_not_start_ends_with_one_sentence(tmp_path):
-    before = homes()
-    done = run("--only", "volume", PG_BIN=str(tmp_path))
+    done = run(tmp_path, "--only", "volume", PG_BIN=str(tmp_path))
     assert done.returncode == 9
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith("bench: ")
     assert str(tmp_path) in done.stderr
     assert "Traceback" not in done.stderr
-    assert homes() <= before
