@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 from onward_ledger.action import Action, ActionKey, Decision, Intent, Json, Status
-from onward_ledger.database import Row
+from onward_ledger.database import Row, statement
 from onward_ledger.errors import BadRequest, DecisionConflict, NotFound, ParamsConflict, TooLate
 from onward_ledger.providers.interface import Provider
 from onward_ledger.store.records import Cause, Records
@@ -68,7 +68,8 @@ def approve_by_grant(records: Records, action: Action, now: datetime) -> Action:
     if row is None:
         return action
     grant = Grant.from_row(row)
-    assert records.tx.run("use_grant", grant_id=grant.grant_id) == 1
+    used, number = records.tx.at_once(statement("use_grant", grant_id=grant.grant_id), statement("next_seq"))
+    assert used.count == 1, f"grant {grant.grant_id} was locked and had uses left"
     decision = _insert(
         records,
         action,
@@ -78,6 +79,7 @@ def approve_by_grant(records: Records, action: Action, now: datetime) -> Action:
         asserted=grant.principal_asserted,
         expires_at=grant.expires_at,
         grant_id=grant.grant_id,
+        seq=number.rows[0]["last_seq"],
     )
     return _noted(records, action, decision, now)
 
@@ -208,8 +210,9 @@ def _insert(
     expires_at: datetime | None = None,
     grant_id: str | None = None,
     successor_action_id: str | None = None,
+    seq: int | None = None,
 ) -> Decision:
-    seq = records.next_seq()
+    seq = seq if seq is not None else records.next_seq()
     row: Row | None = records.tx.one(
         "insert_decision",
         decision_id=seq,

@@ -111,13 +111,24 @@ class EpochAhead(Exception):
 
 
 def at_a_glance(row: Row, call: Call) -> Step | None:
-    """The answer where a plain look (`look_at_action`) is enough to give it; None where the record may move."""
+    """The next step where a plain look (`look_at_action`) is enough to know it; None where the record may move."""
     looked = seen(row)
     busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, row["now_at"])
-    if looked.status not in FINAL and not busy:
-        return None
-    _refuse_stale(call.intent, row["fence_epoch"])
-    return Answered(_unless_in_progress(_same_request(looked, call.intent)))
+    if looked.status in FINAL or busy:
+        _refuse_stale(call.intent, row["fence_epoch"])
+        return Answered(_unless_in_progress(_same_request(looked, call.intent)))
+    if _may_be_applied(looked, call, row["now_at"]):
+        _refuse_stale(call.intent, row["fence_epoch"])
+        return Verify(_same_request(looked, call.intent))
+    return None
+
+
+def _may_be_applied(looked: Action, call: Call, now: datetime) -> bool:
+    """Whether it comes to a verdict: what is approved is read before the transaction that decides about everything."""
+    if looked.status is not Status.PREPARED or call.propose or not isinstance(call.provider, TransactionalProvider):
+        return False
+    needed = call.provider.needs_approval and looked.approval_id is None
+    return not needed or why_not_approved(looked, now) is None
 
 
 def begin(records: Records, call: Call, *, known: bool = True) -> Step:

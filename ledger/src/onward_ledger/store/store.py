@@ -44,13 +44,16 @@ class Store:
 
     def begin(self, call: Call) -> Step:
         """The transaction before an effect, where one is needed; see `claims.at_a_glance` and `claims.begin`."""
-        rows = self._database.read("look_at_action", action_id=call.intent.key.action_id)
-        answer = claims.at_a_glance(rows[0], call) if rows else None
-        if answer is not None:
-            return answer
+        known = call.verdict is not None
+        if not known:
+            rows = self._database.read("look_at_action", action_id=call.intent.key.action_id)
+            step = claims.at_a_glance(rows[0], call) if rows else None
+            if step is not None:
+                return step
+            known = bool(rows)
         try:
             with self._records() as records:
-                return claims.begin(records, call, known=bool(rows))
+                return claims.begin(records, call, known=known)
         except claims.EpochAhead:
             self._database.at_once(statement("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch))
             return self.begin(call)
