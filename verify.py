@@ -4,7 +4,7 @@
     uv run verify.py --store sqlite        the same on SQLite
     uv run verify.py --pairs               a second kill at every boundary of the recovery
     uv run verify.py --random 300 --seed 1 faults drawn by a seed: kills at any time, silence, repeated requests
-    uv run verify.py --graph FILE:NAME …   your own LangGraph graph; see --graph-help and docs/your-graph.md
+    uv run verify.py --graph FILE:NAME …   your own LangGraph graph; see docs/your-graph.md
     uv run verify.py --out results/        keep results.json, a page with a picture of every case, and all stories
 
 What it does. The real five-node graph analyses a small workbook, with the real driver, the real ledger service and the
@@ -35,6 +35,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from experiments.anygraph import command
 from experiments.mutants import MUTANTS
 
 
@@ -58,6 +59,8 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.graph is not None:
+        return command.run(arguments, tell)
     from experiments.campaign import Options, run_campaign
     from experiments.report import print_results
     from experiments.results import to_json
@@ -68,6 +71,10 @@ def _run(arguments: argparse.Namespace) -> int:
         only=arguments.only,
         planted=arguments.plant,
         keep=arguments.out,
+        pairs=arguments.pairs,
+        random=arguments.random,
+        seed=arguments.seed,
+        minutes=arguments.minutes,
     )
     results = run_campaign(options, tell)
     figures = to_json(results)
@@ -91,13 +98,25 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres", help="where runs live")
     parser.add_argument("--only", metavar="TEXT", help="one group of cases (driver, ledger, …), or cases by their name")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--pairs", action="store_true", help="kill the recovery as well, at every boundary")
+    other.add_argument("--random", type=_count, metavar="N", help="N cases with faults at any time")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what the random cases are drawn by (1)")
+    parser.add_argument("--minutes", type=float, metavar="M", help="begin no new case after M minutes")
     parser.add_argument("--json", action="store_true", help="results as JSON on stdout")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="keep results, page, stories and the oracle's log there"
     )
     plant = parser.add_argument("--plant", choices=list(MUTANTS), metavar="DEFECT", help="plant a defect on purpose: ")
     plant.help = "plant a defect on purpose: " + "; ".join(f"{m.name} ({m.what})" for m in MUTANTS.values())
+    command.add_arguments(parser)
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError("a number of cases, at least 1")
+    return int(text)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

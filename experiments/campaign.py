@@ -10,6 +10,7 @@ A verdict is not a matter of degree: one contradiction in one case is enough.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,8 @@ from experiments.lane import Lane
 from experiments.mutants import MUTANTS, Mutant
 from experiments.plan import NO_FAULT, Plan
 from experiments.progress import Progress, Told
-from experiments.recordings import Recording, record_driver, record_ledger
+from experiments.randomly import draw, run_random
+from experiments.recordings import Recording, record_driver, record_ledger, record_recovery
 from experiments.results import Hunted, Outcome, Results, Verdict, reached
 from experiments.workers import ORDINARY, Job, LaneOptions, Lanes, work_off
 from experiments.workload import Onward, Plain, Workload
@@ -56,17 +58,31 @@ RUNS: dict[str, Run] = {
     "stopped ledger": run_ledger_stopped,
     "requests": run_requests,
     "decisions": run_astray,
+    "random": run_random,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What to run. `only`: a group, or a text in the names of cases. `planted`: the product with this defect."""
+    """What to run. `only`: a group, or a text in the names of cases. `planted`: the product with this defect.
+
+    `pairs`, or `random` (so many cases, by `seed`): another campaign than the default one. `minutes`: no new case
+    begins after that time.
+    """
 
     store: StoreKind = "postgres"
     only: str | None = None
     planted: str | None = None
     keep: Path | None = None
+    pairs: bool = False
+    random: int | None = None
+    seed: int = 1
+    minutes: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is run that a verdict of "pass" rests on."""
+        return self.only is None and not self.pairs and self.random is None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +117,13 @@ def run_campaign(options: Options, tell: Told) -> Results:
     tell(f"starting {options.store}, the ledger and the oracle in a temporary home")
     with cluster(options.store, keep=options.keep) as services:
         recorded = record(services, options.planted)
-        tasks = [task for task in _tasks(recorded, options.planted) if _wanted(task.plan, options.only)]
-        mutants = [] if options.only or options.planted else list(MUTANTS.values())
+        tasks = [task for task in _chosen(services, recorded, options, tell) if _wanted(task.plan, options.only)]
+        mutants = list(MUTANTS.values()) if options.whole and options.planted is None else []
         campaign = _Campaign(recorded, Progress(len(tasks) + len(mutants), tell))
-        hunts = [campaign.hunt(mutant) for mutant in mutants]
-        work_off(services, [*hunts, *(campaign.job(task) for task in tasks)])
-    verdict, reasons = conclude(campaign, whole=options.only is None)
+        over = began + (options.minutes * 60 if options.minutes is not None else math.inf)
+        jobs = [*(campaign.hunt(mutant) for mutant in mutants), *(campaign.job(task) for task in tasks)]
+        work_off(services, jobs, stop=lambda: time.monotonic() > over)
+    verdict, reasons = conclude(campaign, options)
     return Results(
         store=options.store,
         verdict=verdict,
@@ -121,6 +138,7 @@ def run_campaign(options: Options, tell: Told) -> Results:
         },
         seconds=time.monotonic() - began,
         planted=options.planted,
+        seed=options.seed if options.random is not None else None,
     )
 
 
@@ -164,6 +182,48 @@ def _tasks(recorded: Recorded, planted: str | None) -> list[Task]:
         (ordinary, sweep.control_plans(recorded.control)),
     ]
     return [Task(plan=plan, options=options) for options, plans in groups for plan in plans]
+
+
+def _chosen(services: Cluster, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
+    """The cases of the campaign that is asked for."""
+    if options.pairs:
+        return _pair_tasks(services, recorded, options, tell)
+    if options.random is not None:
+        return _random_tasks(recorded, options)
+    return _tasks(recorded, options.planted)
+
+
+def _pair_tasks(services: Cluster, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
+    """Every moment of every recovery that differs from the others.
+
+    Many first kills leave the same behind (nothing durable lies between them), and the recoveries from them pass the
+    same boundaries; one of each kind stands for the others.
+    """
+    firsts = [plan for plan in sweep.driver_plans(recorded.driver) if _wanted(plan, options.only)]
+    tell(f"recording the recovery after each of {len(firsts)} kills")
+    recoveries: dict[Plan, Recording] = {}
+
+    def recording(plan: Plan) -> Job:
+        def do(lanes: Lanes) -> None:
+            lane = lanes.get(LaneOptions(planted=options.planted))
+            recoveries[plan] = record_recovery(Onward(), lane, plan)
+
+        return do
+
+    work_off(services, [recording(plan) for plan in firsts])
+    kinds: dict[tuple[str, ...], Plan] = {}
+    for plan in firsts:
+        kinds.setdefault(recoveries[plan].shape, plan)
+    tell(f"they are of {len(kinds)} kinds")
+    pairs = [pair for plan in kinds.values() for pair in sweep.pair_plans(plan, recoveries[plan])]
+    return [Task(plan=pair, options=LaneOptions(planted=options.planted)) for pair in pairs]
+
+
+def _random_tasks(recorded: Recorded, options: Options) -> list[Task]:
+    assert options.random is not None
+    drawn = [draw(options.seed, number, recorded.reference.seconds) for number in range(1, options.random + 1)]
+    impatient = replace(IMPATIENT, planted=options.planted)
+    return [Task(plan=d.plan, options=replace(impatient, plain_provider=d.plain_provider)) for d in drawn]
 
 
 def _wanted(plan: Plan, only: str | None) -> bool:
@@ -238,7 +298,7 @@ def judge(case: Evidence, recorded: Recorded, tries: int) -> Outcome:
     )
 
 
-def conclude(campaign: _Campaign, *, whole: bool) -> tuple[Verdict, list[str]]:
+def conclude(campaign: _Campaign, options: Options) -> tuple[Verdict, list[str]]:
     """The verdict and why. One contradiction disproves the claim, also where another case proves nothing."""
     outcomes = list(campaign.outcomes.values())
     wrong = [f"{o.case.plan.group}, {o.case.name}: {v}" for o in outcomes for v in o.violations]
@@ -246,8 +306,10 @@ def conclude(campaign: _Campaign, *, whole: bool) -> tuple[Verdict, list[str]]:
     invalid += [f"without any fault: {v}" for v in _broken_reference(campaign.recorded)]
     if not outcomes:
         invalid.append("no case was run")
-    if whole:
+    if options.whole:
         invalid += _silent(campaign, outcomes)
+    if options.whole or options.random is not None:
+        invalid += _never(outcomes)
     if wrong:
         return "disproved", wrong + invalid
     return ("invalid", invalid) if invalid else ("pass", [])
@@ -264,5 +326,8 @@ def _silent(campaign: _Campaign, outcomes: Sequence[Outcome]) -> list[str]:
     controls = [outcome for outcome in outcomes if outcome.case.system == "plain"]
     if not any(outcome.case.duplicates for outcome in controls):
         found.append("the control shows no duplicate at any boundary")
-    never = [what for what, times in reached(tuple(outcomes)).items() if not times]
-    return found + [f"it never happened that {what}" for what in never]
+    return found
+
+
+def _never(outcomes: Sequence[Outcome]) -> list[str]:
+    return [f"it never happened that {what}" for what, times in reached(tuple(outcomes)).items() if not times]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,13 @@ from experiments.processes import Running, Work
 from experiments.story import Process
 from experiments.workload import Role, Workload
 from onward_ledger.action import Status
-from runs import local_ledger
 
 # Resumes that a run may need where a service was away: its drivers leave it for a later try.
 MOST_RESUMES = 6
 # A driver that is refused because another one seems to live is started again after this time.
 AGAIN_SECONDS = 0.1
+# A driver that was not refused within this time drives.
+CLAIM_SECONDS = 1.0
 # What a take-over from a silent driver may take, beyond its lease.
 TAKE_OVER_SECONDS = 20.0
 
@@ -54,6 +54,7 @@ class Case:
         self.processes: list[Process] = []
         self.clients: list[Process] = []
         self.waiting = False
+        self._dead = len(lane.ledger.killed)
 
     def start(self, role: Role) -> Running:
         """Start a process that drives the run."""
@@ -64,11 +65,20 @@ class Case:
 
     def run(self, role: Role) -> Process:
         """One process from its start to its end."""
-        process = self.start(role).wait()
-        if process.crash is not None and self._died_at is None:
+        return self.ended(self.start(role))
+
+    def ended(self, running: Running) -> Process:
+        """Wait for a process and take its story into the case."""
+        process = running.wait()
+        if process.killed and self._died_at is None:
             self._died_at = datetime.now(UTC)
         self.processes.append(process)
         return process
+
+    def expect(self) -> int:
+        """A place among the processes for one that is silent now; its story is read when it has ended."""
+        self.processes.append(Process(exit_code=None, lines=()))
+        return len(self.processes) - 1
 
     def role(self, **changes: Any) -> Role:
         """How a process of this case is treated."""
@@ -93,9 +103,8 @@ class Case:
 
     def reject(self) -> None:
         """A person rejects what waits for approval."""
-        with local_ledger.connect(self._lane.settings) as ledger:
-            for action in ledger.actions(self.run_id, Status.PREPARED):
-                ledger.decide(action.action_id, "reject", request_hash=action.request_hash)
+        for action in self._lane.client.actions(self.run_id, Status.PREPARED):
+            self._lane.client.decide(action.action_id, "reject", request_hash=action.request_hash)
 
     def beside(self, work: Work, *arguments: Any) -> Process:
         """A process beside the drivers, from its start to its end."""
@@ -112,8 +121,10 @@ class Case:
             processes=tuple(self.processes),
             ended=ended,
             after=self.look(),
-            services=tuple(Process.read(told, 0) for told in services or []),
+            services=tuple(Process.read(told, 0) for told in services or [])
+            + self._lane.ledger.killed_since(self._dead),
             clients=tuple(self.clients),
+            refusals=self._lane.ledger.refusals(self.run_id),
             died_at=self._died_at,
             seconds=time.monotonic() - self._began,
         )
@@ -145,30 +156,27 @@ def run_driver_stopped(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
     (fault,) = plan.driver
     case = Case(workload, plan, lane)
     silent = case.start(case.role(fault=fault))
-    case.processes.append(Process(exit_code=None, lines=()))  # its story is read when it has ended
     if not silent.wait_until_stopped():
-        case.processes[0] = silent.wait()
+        case.ended(silent)
         return case.evidence(case.finish())
-    ended = _take_over(case)
+    place = case.expect()
+    case.ended(take_over(case))
+    world = case.look()
+    ended = world if world.status in OVER else case.finish()
     silent.wake()
-    case.processes[0] = silent.wait()
+    case.processes[place] = silent.wait()
     return case.evidence(ended)
 
 
-def _take_over(case: Case) -> World:
-    """Start drivers until one may have the run; those that were refused did not drive and are not counted."""
-    for process in _tries(case):
-        if process.end != "DrivenElsewhere":
-            case.processes.append(process)
-            break
-    world = case.look()
-    return world if world.status in OVER else case.finish()
-
-
-def _tries(case: Case) -> Iterator[Process]:
+def take_over(case: Case) -> Running:
+    """A driver that has the run in place of a silent one. Those that are refused before did not drive."""
     deadline = time.monotonic() + TAKE_OVER_SECONDS
-    while time.monotonic() < deadline:
-        yield case.start(case.role()).wait()
+    while True:
+        running = case.start(case.role())
+        if not running.ends_within(CLAIM_SECONDS) or time.monotonic() > deadline:
+            return running
+        if running.wait().end != "DrivenElsewhere":
+            return running
         time.sleep(AGAIN_SECONDS)
 
 

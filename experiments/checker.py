@@ -129,7 +129,8 @@ def few_repeats(case: Evidence, reference: Evidence) -> list[str]:
     """At most one node ran again for each fault. A node that waits for a person begins again each time it is woken."""
     if case.plan.rejected:
         return []
-    repeated, faults = reexecuted(case, reference), case.kills + case.service_kills
+    silences = sum(strike.what == "silence driver" for strike in case.plan.strikes)
+    repeated, faults = reexecuted(case, reference), case.kills + case.service_kills + silences
     return [f"{repeated} nodes ran again after {faults} faults"] if repeated > faults else []
 
 
@@ -181,6 +182,8 @@ def the_faults_fired(case: Evidence, reference: Evidence) -> list[str]:
         fault, hit = case.plan.ledger, [p for p in case.services if p.crash or p.stop]
         if len(hit) != 1:
             found.append(f"the fault hit {len(hit)} ledger processes at {fault.at}")
+    if case.plan.strikes and not (case.kills + case.service_kills + len(case.clients)):
+        found.append("the run was over before anything struck")
     crashes = sum(process.crash is not None for process in case.processes)
     meant = sum(fault.how != "stop" for fault in case.plan.driver)
     if crashes > meant:

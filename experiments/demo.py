@@ -67,7 +67,6 @@ def show(store: StoreKind, tell: Callable[[str], None]) -> Showing:
     plan = Plan(group="points", name=str(POINT), driver=(Fault(at=POINT, how="kill"),))
     tell(f"starting {STORES[store]}, a ledger and an oracle in a temporary folder")
     with cluster(store) as services, services.lane() as lane:
-        Onward.prepare(lane)
         tell("killing and resuming plain LangGraph")
         plain = run_killed(Plain(), plan, lane)
         tell("killing and resuming Onward")

@@ -16,7 +16,6 @@ Each part has a source of its own, so that parts can be compared:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -95,7 +94,8 @@ class Evidence:
     """One case: a plan of faults, the processes that drove the run to its end, and one that resumed the finished run.
 
     `ended` is the world when the run had ended, `after` the world after the last process. `services` are the stories of
-    ledger processes that a fault hit, `clients` those of others that asked the ledger for something (`misuse`).
+    ledger processes that a fault hit, `clients` those of others that asked the ledger for something (`misuse`), and
+    `refusals` the codes of what the ledger refused to anybody in this run.
     `died_at` is when the first fault ended a driver.
     """
 
@@ -106,6 +106,7 @@ class Evidence:
     after: World
     services: tuple[Process, ...] = ()
     clients: tuple[Process, ...] = ()
+    refusals: tuple[str, ...] = ()
     died_at: datetime | None = None
     seconds: float = field(default=0.0, compare=False)
 
@@ -127,12 +128,12 @@ class Evidence:
     @property
     def kills(self) -> int:
         """How many drivers a fault ended or stopped."""
-        return sum(process.crash is not None or process.stop is not None for process in self.processes)
+        return sum(process.killed or process.stop is not None for process in self.processes)
 
     @property
     def service_kills(self) -> int:
         """How many ledger processes a fault ended or stopped."""
-        return sum(process.crash is not None or process.stop is not None for process in self.services)
+        return sum(process.killed or process.stop is not None for process in self.services)
 
     @property
     def duplicates(self) -> int:
@@ -161,8 +162,3 @@ class Evidence:
     def executed(self) -> Counter[str]:
         """How often each node began, over all processes."""
         return Counter(node for process in self.processes for node in process.executed)
-
-
-def refused(processes: Sequence[Process]) -> Counter[str]:
-    """What the ledger refused, by code."""
-    return Counter(code.partition(" ")[0] for process in processes for code in process.refused)

@@ -6,8 +6,10 @@ and what a planted defect changes, gets a lane of its own.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+import signal
 import threading
 import time
 from collections.abc import Generator
@@ -23,8 +25,12 @@ from experiments.observed_ledger import LedgerSpec, serve_observed
 from experiments.oracle import Oracle
 from experiments.processes import ForkServer, Running
 from experiments.relay import Relay
-from experiments.story import errors_of
+from experiments.story import Process, errors_of
+from onward_ledger.client import LedgerClient
+from onward_ledger.database import Database
+from runs import local_ledger
 from runs.settings import Settings, StoreKind
+from runs.store import open_store
 
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
@@ -48,6 +54,7 @@ class LedgerService:
         self.spec = spec
         self.running: Running | None = None
         self.stories: list[Path] = []
+        self.killed: list[Path] = []
 
     def start(self, fault: Fault | None = None, recording: Path | None = None) -> Running:
         """Start a process of the service and wait until it listens; with a fault it may die before that."""
@@ -77,7 +84,8 @@ class LedgerService:
             pass
         if not self._stopping and running is self.running:
             self._relay.target = None
-            self.start()
+            with contextlib.suppress(NotRun):  # the whole experiment ends; who waits for this ledger says so
+                self.start()
 
     def restart(self, fault: Fault | None = None, recording: Path | None = None) -> Running:
         """End the process that serves now, and start one with a fault or a recording."""
@@ -87,6 +95,22 @@ class LedgerService:
             serving.kill()
             serving.wait()
         return self.start(fault, recording)
+
+    def kill(self) -> None:
+        """SIGKILL to the process that serves now; the next one is on its way."""
+        serving = self.running
+        if serving is not None and serving.alive:
+            self.killed.append(serving.told)
+            serving.kill()
+
+    def killed_since(self, count: int) -> tuple[Process, ...]:
+        """The stories of the processes that `kill` hit, behind the first so many."""
+        return tuple(Process.read(told, -signal.SIGKILL) for told in self.killed[count:])
+
+    def refusals(self, run_id: str) -> tuple[str, ...]:
+        """The codes of what any process of the service refused in a run."""
+        said = [line for told in self.stories for line in Process.read(told, 0).refused]
+        return tuple(line.removesuffix(f" {run_id}") for line in said if line.endswith(run_id))
 
     def replace(self) -> None:
         """Start another process of the service beside the one that has fallen silent, and send everybody there."""
@@ -119,7 +143,10 @@ class LedgerService:
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """What a case needs. `plain_dsn` is where the control keeps its checkpoints: a connection string, or a file."""
+    """What a case needs. `plain_dsn` is where the control keeps its checkpoints: a connection string, or a file.
+
+    `database` and `client` are the experiment's own way to the runs and to the ledger; drivers have theirs.
+    """
 
     folder: Path
     settings: Settings
@@ -127,6 +154,8 @@ class Lane:
     oracle: Oracle
     forks: ForkServer
     ledger: LedgerService
+    database: Database
+    client: LedgerClient
     planted: str | None
 
     @property
@@ -184,8 +213,11 @@ def open_lane(
             grace_seconds=grace_seconds,
         )
         ledger = LedgerService(forks, spec, relay, folder)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(ledger.stop)
             ledger.start()
+            database = stack.enter_context(contextlib.closing(open_store(settings).database("onward experiment")))
+            database.migrate()
             yield Lane(
                 folder=folder,
                 settings=settings,
@@ -193,7 +225,7 @@ def open_lane(
                 oracle=oracle,
                 forks=forks,
                 ledger=ledger,
+                database=database,
+                client=stack.enter_context(local_ledger.connect(settings)),
                 planted=planted,
             )
-        finally:
-            ledger.stop()

@@ -10,7 +10,7 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,11 +43,12 @@ def look_at_onward(lane: Lane, run_id: str) -> World:
     """Everything that stands about one run of Onward."""
     settings = lane.settings
     runs, ledger = settings.database_url or settings.sqlite_path, settings.database_url or settings.ledger_sqlite_path
-    with _reading(runs, run_id) as query:
+    with ExitStack() as stack:
+        query = stack.enter_context(_reading(runs, run_id))
+        ask_ledger = query if ledger == runs else stack.enter_context(_reading(ledger, run_id))
         ((status, reason),) = query(_RUN)
         claims, errors, checkpoints = query(_CLAIMS), query(_ERRORS), query(_CHECKPOINTS)
-    with _reading(ledger, run_id) as query:
-        records, published, decisions = query(_RECORDS), query(_PUBLICATIONS), query(_DECISIONS)
+        records, published, decisions = ask_ledger(_RECORDS), ask_ledger(_PUBLICATIONS), ask_ledger(_DECISIONS)
     return World(
         status=str(status),
         reason=reason,

@@ -37,7 +37,7 @@ def impostor(story: Story, run_id: str, settings: Settings) -> str:
             request["params"] = action.params | {"digest": "0" * 64}
             other = http.put(f"/v1/actions/{action.action_id}", json=request)
             said = other.json()
-            story.tell(f"{ACCEPTED}{action.kind}" if other.is_success else f"{REFUSED}{said.get('code')} {run_id}")
+            story.tell(f"{ACCEPTED}{action.kind}" if other.is_success else f"{REFUSED}{said.get('code')}")
     return f"{len(actions)} actions"
 
 

@@ -26,6 +26,7 @@ FIRST_PICTURE = ("driver", words.CONTROL)
 STEPPED = ("points", "order", "stopped driver", "pairs")
 NARROWEST_PERCENT = 8
 MOST_REASONS = 20
+MANY_CASES = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,11 @@ class Band:
     title: str
     note: str
     columns: tuple[tuple[Case, ...], ...]
+
+    @property
+    def many(self) -> bool:
+        """Whether its cells have to be small."""
+        return sum(map(len, self.columns)) > MANY_CASES
 
 
 @dataclass(frozen=True, kw_only=True)

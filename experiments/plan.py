@@ -26,12 +26,23 @@ GROUPS = {
 }
 
 
+What = Literal["kill driver", "kill ledger", "silence driver", "ask again"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strike:
+    """Something that happens at a time and not at a boundary: so long after the driver of that time was started."""
+
+    what: What
+    after_seconds: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """One case. `driver` holds the faults of the driving processes in their order, `ledger` that of the service.
 
     `restless`: the model writes something else each time it is asked. `order`: see `experiments.write_order`.
-    `rejected`: nobody approves the publication; a person rejects it in the end.
+    `rejected`: nobody approves the publication, and a person rejects it in the end. `strikes`: what falls at any time.
     """
 
     group: str
@@ -41,11 +52,12 @@ class Plan:
     order: Order = "natural"
     restless: bool = False
     rejected: bool = False
+    strikes: tuple[Strike, ...] = ()
 
     @property
     def faults(self) -> int:
         """How many faults it holds."""
-        return len(self.driver) + (self.ledger is not None)
+        return len(self.driver) + (self.ledger is not None) + len(self.strikes)
 
 
 NO_FAULT = Plan(group="none", name="no fault")

@@ -86,9 +86,15 @@ class Running:
             time.sleep(LOOK_EVERY_SECONDS)
         return False
 
+    def stop(self) -> None:
+        """SIGSTOP: it falls silent where it is."""
+        if self.alive:
+            os.kill(self.pid, signal.SIGSTOP)
+
     def wake(self) -> None:
         """SIGCONT."""
-        os.kill(self.pid, signal.SIGCONT)
+        if self.alive:
+            os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL; a stopped process dies of it too."""

@@ -29,6 +29,11 @@ class Recording:
         kept = tuple(b for b in recorded if b.side != "at" and (b.role != "heartbeat" or b.occurrence == 1))
         return cls(boundaries=kept, moments=moments(kept))
 
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """What was passed, in words: recoveries of one shape do the same from the same state on."""
+        return tuple(str(boundary) for boundary in self.boundaries)
+
     def role(self, name: str) -> tuple[Moment, ...]:
         """The moments of one role."""
         return tuple(moment for moment in self.moments if moment.boundary.role == name)
@@ -39,6 +44,16 @@ def record_driver(workload: Workload, lane: Lane, order: Order = "natural") -> R
     file = lane.folder / f"recording-{next(_numbers)}"
     case = Case(workload, Plan(group="none", name="recording", order=order), lane)
     _expect_end(case.run(case.role(recording=file)).end, "driver")
+    return Recording.of(read_recording(file))
+
+
+def record_recovery(workload: Workload, lane: Lane, first: Plan) -> Recording:
+    """What the process passes that resumes a run after these faults."""
+    file = lane.folder / f"recording-{next(_numbers)}"
+    case = Case(workload, first, lane)
+    for fault in first.driver:
+        case.run(case.role(fault=fault))
+    case.run(case.role(recording=file))
     return Recording.of(read_recording(file))
 
 

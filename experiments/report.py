@@ -167,6 +167,8 @@ def summary(results: Results) -> Iterator[str]:
         f"Duplicates {figures['duplicates']}, lost {figures['lost']}, wrong {figures['wrong']}, "
         f"UNKNOWN {figures['unknown']}, not fired {figures['not_fired']}."
     )
+    if figures["wrong_at_most"] is not None:
+        yield f"At 95 % confidence at most {figures['wrong_at_most']:.3%} of such cases are wrong (Clopper-Pearson)."
     if figures["control_cases"]:
         yield (
             f"The control repeats effects in {figures['control_wrong']} of {figures['control_cases']} cases. "

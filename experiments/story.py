@@ -15,6 +15,7 @@ Each line is in the file before the process goes on, so a process that is killed
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +83,11 @@ class Process:
     def crash(self) -> str | None:
         """Where the fault hit, if it did."""
         return next(iter(self._after(CRASH)), None)
+
+    @property
+    def killed(self) -> bool:
+        """Whether a fault ended it: at its boundary, or from outside."""
+        return self.crash is not None or self.exit_code == -signal.SIGKILL
 
     @property
     def stop(self) -> str | None:

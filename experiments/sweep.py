@@ -38,6 +38,12 @@ def order_plans(recording: Recording) -> list[Plan]:
     return _killed("order", recording.role("background"), "checkpoint first")
 
 
+def pair_plans(first: Plan, recovery: Recording) -> list[Plan]:
+    """A second kill at every moment of the recovery from the first one."""
+    names = [(m, f"{first.name}; in the recovery {m}") for m in recovery.moments]
+    return [Plan(group="pairs", name=name, driver=(*first.driver, Fault(at=m.boundary))) for m, name in names]
+
+
 def control_plans(recording: Recording) -> list[Plan]:
     """The control killed at every moment of its own recording."""
     return _killed("control", recording.moments)

@@ -13,7 +13,6 @@ from experiments.cluster import Cluster
 from experiments.errors import NotRun
 from experiments.lane import Lane
 from experiments.mutants import plant_in_database
-from experiments.workload import Onward
 
 # Cases wait much of their time: for leases, for processes to die. So more of them than processors.
 WORKERS = max(3, min(8, (os.cpu_count() or 2) + 1))
@@ -54,7 +53,6 @@ class Lanes:
                     grace_seconds=options.grace_seconds,
                 )
             )
-            Onward.prepare(lane)
             plant_in_database(options.planted, lane.settings.database_url)
             self._open[options] = lane.with_lease(options.lease_seconds) if options.lease_seconds else lane
         return self._open[options]

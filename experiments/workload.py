@@ -109,12 +109,6 @@ class Onward:
         self.work: Work = drive_onward
         self._approved = approved
 
-    @staticmethod
-    def prepare(lane: Lane) -> None:
-        """Make the tables of a fresh lane."""
-        with closing(open_store(lane.settings).database()) as database:
-            database.migrate()
-
     def begin(self, lane: Lane) -> str:
         """A run as `onward run FILE --approve` makes it: the row, and a grant for one publication."""
         settings = lane.settings
@@ -128,12 +122,10 @@ class Onward:
             ledger=local_ledger.ledger_id(settings),
             asks=ASKS,
         )
-        store = open_store(settings)
-        with closing(store.database("onward experiment")) as database:
-            run_id = registry.create(database, Objects(settings.objects_url), source, new).run_id
+        run_id = registry.create(lane.database, Objects(settings.objects_url), source, new).run_id
         if self._approved:
-            with local_ledger.connect(settings) as ledger:
-                ledger.grant(run_id, kind="report.publish", expires_at=datetime.now(UTC) + timedelta(hours=1))
+            expires_at = datetime.now(UTC) + timedelta(hours=1)
+            lane.client.grant(run_id, kind="report.publish", expires_at=expires_at)
         return run_id
 
     def arguments(self, lane: Lane, run_id: str, role: Role) -> tuple[Any, ...]:

@@ -22,6 +22,10 @@ from experiments.anygraph.lab import Effects, Lab, Ran, since
 from experiments.anygraph.units import Outcome, Unit
 
 
+# One at a time, a node that waits for functions under @task may wait for ever: they have no thread to run in.
+TRIED_SECONDS = 20.0
+
+
 @dataclass(kw_only=True)
 class Execution:
     """One execution of a unit, and the effects that came while it ran and no unit inside of it did."""
@@ -114,7 +118,8 @@ def attribute(lab: Lab, name: str, *, one_at_a_time: bool) -> Attribution:
     thread_id = lab.new_thread()
     ledger = _Ledger(lambda: lab.count(thread_id, name))
     with _gate(ledger) as address:
-        ran = lab.run(thread_id, name, gate=address, one_at_a_time=one_at_a_time)
+        limit = {"seconds": TRIED_SECONDS} if one_at_a_time else {}
+        ran = lab.run(thread_id, name, gate=address, one_at_a_time=one_at_a_time, **limit)
     finished = ran.state == "finished"
     return Attribution(executions=tuple(ledger.executions) if finished else (), ran=ran if finished else None)
 

@@ -170,10 +170,14 @@ def _notes(target: Target, reference: Reference, cases: Sequence[Case], lanes: i
             )
     if reference.unsure:
         silent = sum(not case.fired for case in cases if case.boundary in reference.unsure)
+        were = "boundary was" if len(reference.unsure) == 1 else "boundaries were"
         notes.append(
-            f"{len(reference.unsure)} boundaries were passed by only one of two runs without a fault; "
-            f"{silent} of them did not fire: " + ", ".join(describe(boundary) for boundary in sorted(reference.unsure))
+            f"{len(reference.unsure)} {were} passed by only one of two runs without a fault; "
+            f"{silent} of them did not fire: {', '.join(map(describe, sorted(reference.unsure)))}."
         )
+    first, second = (run.ran.executed for run in reference.runs)
+    if first != second:
+        notes.append(f"Two runs without a fault executed other nodes: {dict(first)} and {dict(second)}.")
     if not reference.attribution.executions:
         notes.append("Effects could not be counted node by node; which node has which effect is not known.")
     if len(target.answers) > reference.answered:

@@ -85,10 +85,14 @@ class Lab:
         return str(uuid.uuid4())
 
     def run(self, thread_id: str, name: str, **options: Any) -> Ran:
-        """One process that goes on with the thread until it ends or dies. `name` is that of its story."""
+        """One process that goes on with the thread until it ends or dies. `name` is that of its story.
+
+        `record` its boundaries; `seconds` that it may take; the other options are those of a Job.
+        """
         story = self.place.stories / f"{name}.txt"
         ending, answers = story.with_suffix(".json"), self.place.folder / f"{thread_id}.answers"
         ending.unlink(missing_ok=True)
+        seconds = options.pop("seconds", self._longest_seconds)
         recording = self.place.folder / f"{name}.recording" if options.pop("record", False) else None
         job = Job(
             target=self.target,
@@ -100,7 +104,7 @@ class Lab:
             recording=recording,
             **options,
         )
-        process = self.place.forks.run(work, story, job, seconds=self._longest_seconds)
+        process = self.place.forks.run(work, story, job, seconds=seconds)
         return Ran(
             process=process,
             told=Told.read(ending),
