@@ -119,7 +119,7 @@ def run_campaign(options: Options, tell: Told) -> Results:
         recorded = record(services, options.planted)
         tasks = [task for task in _chosen(services, recorded, options, tell) if _wanted(task.plan, options.only)]
         mutants = list(MUTANTS.values()) if options.whole and options.planted is None else []
-        campaign = _Campaign(recorded, Progress(len(tasks) + len(mutants), tell))
+        campaign = _Campaign(recorded, Progress(len(tasks) + len(mutants), tell), len(tasks))
         over = began + (options.minutes * 60 if options.minutes is not None else math.inf)
         jobs = [*(campaign.hunt(mutant) for mutant in mutants), *(campaign.job(task) for task in tasks)]
         work_off(services, jobs, stop=lambda: time.monotonic() > over)
@@ -237,6 +237,7 @@ class _Campaign:
 
     recorded: Recorded
     progress: Progress
+    planned: int
     outcomes: dict[Task, Outcome] = field(default_factory=dict[Task, Outcome])
     hunted: list[Hunted] = field(default_factory=list[Hunted])
 
@@ -306,6 +307,8 @@ def conclude(campaign: _Campaign, options: Options) -> tuple[Verdict, list[str]]
     invalid += [f"without any fault: {v}" for v in _broken_reference(campaign.recorded)]
     if not outcomes:
         invalid.append("no case was run")
+    elif len(outcomes) < campaign.planned and options.random is None:
+        invalid.append(f"only {len(outcomes)} of {campaign.planned} cases were run in {options.minutes:g} minutes")
     if options.whole:
         invalid += _silent(campaign, outcomes)
     if options.whole or options.random is not None:
