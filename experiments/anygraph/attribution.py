@@ -21,7 +21,6 @@ from typing import Any
 from experiments.anygraph.lab import Effects, Lab, Ran, since
 from experiments.anygraph.units import Outcome, Unit
 
-
 # One at a time, a node that waits for functions under @task may wait for ever: they have no thread to run in.
 TRIED_SECONDS = 20.0
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support.anygraph_runs import KINDS, LATE, ROOT, Done, kind, run_all
+from tests.support.anygraph_runs import AGENTS, KINDS, LATE, ROOT, Done, kind, run_all
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 MESSAGES = '{"messages": [{"role": "user", "content": "pay 7 back"}]}'
 SHOP = ROOT / "examples/graphs/shop.py"
@@ -85,7 +85,10 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
         "subgraph": kind("subgraph", world, "--only", LATE),
         "functional": kind("functional", world, "--only", LATE, "--input", "[1, 2]"),
         "asking": kind("asking", world, "--only", LATE, "--resume", '"yes"', "--resume", '"sure"'),
-        "agent": kind("agent", world, "--only", LATE, "--input", MESSAGES),
+        "agent": kind("agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
+        "async_functional": kind("async_functional", world, "--only", LATE, "--input", "[1, 2]"),
+        "async_agent": kind("async_agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
+        "stubborn": kind("stubborn", world),
         "contextual": kind(
             "contextual",
             world,
@@ -99,6 +102,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
         "losing": kind("losing", world, "--only", "open a file"),
         "sticking": kind("sticking", world, "--only", LATE),
         "differing": kind("differing", world, "--only", LATE),
+        "varying": kind("varying", world, "--only", "open a file"),
         "exit": kind("careful", world, "--only", LATE, "--durability", "exit"),
         "by function": kind("compiled", world, *sent, effects=f"lines=python:{KINDS}:count"),
         "one by one": kind("compiled", world, *sent, effects=f"lines=python:{KINDS}:count_all"),
@@ -126,7 +130,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
     return run_all(
         commands,
         world,
-        SHOP=str(world / "shop.sqlite"),
+        SHOP=str(world / "shop"),
         ANYGRAPH_HTTP=requests,
         ANYGRAPH_POSTGRES=sent_table,
     )
@@ -204,6 +208,13 @@ def test_the_functional_api(found: dict[str, Done]) -> None:
     assert any("body of an @entrypoint" in line for line in nodes["functional", "lines"]["advice"])
 
 
+def test_the_functional_api_with_ainvoke(found: dict[str, Done]) -> None:
+    done = found["async_functional"]
+    assert done.json["ainvoke"] is True
+    node = done.nodes["async_functional/pay_async", "lines"]
+    assert {f"after async_functional/pay_async{number}, {LATE}" for number in ("", " #2")} <= set(node["repeated_at"])
+
+
 def test_an_effect_before_a_question_comes_again_without_any_fault(found: dict[str, Done]) -> None:
     done = found["asking"]
     node = done.nodes["ask_after", "lines"]
@@ -221,6 +232,13 @@ def test_a_tool_of_an_agent_is_named(found: dict[str, Done]) -> None:
     assert any("ToolRuntime.tool_call_id" in line for line in node["advice"])
     assert "messages[].id" in done.json["not_compared"]["result"]
     assert done.json["wrong"] == 0
+
+
+def test_a_tool_that_is_only_async_is_found_out(found: dict[str, Done]) -> None:
+    done = found["async_agent"]
+    assert done.json["ainvoke"] is True
+    assert "it can only be run with ainvoke" in done.said
+    assert done.nodes["tools/refund", "lines"]["kind"] == "tool"
 
 
 def test_context_and_configuration_reach_the_graph(found: dict[str, Done]) -> None:
@@ -273,6 +291,16 @@ def test_another_result(found: dict[str, Done]) -> None:
     assert told["cases"][0]["wrong"] == ["done[]"]
 
 
+def test_what_only_one_run_passes_is_named_and_tried(found: dict[str, Done]) -> None:
+    told = found["varying"].json
+    assert (told["verdict"], told["killed"], told["not_fired"]) == ("pass", 1, 1)
+    assert told["not_reproducible"] == ["in first_run_only, open a file for writing #2"]
+    assert told["notes"] == [
+        "1 boundary was passed by only one of two runs without a fault; 1 of them did not fire: "
+        "in first_run_only, open a file for writing #2."
+    ]
+
+
 def test_durability_is_theirs_to_choose(found: dict[str, Done]) -> None:
     told = found["exit"].json
     assert (told["durability"], told["verdict"], told["killed"]) == ("exit", "pass", 1)
@@ -321,6 +349,11 @@ def test_nothing_counted_is_invalid(found: dict[str, Done]) -> None:
         (
             "bad count",
             "The effects 'lines' cannot be counted: ValueError: neither a list nor a count, but str.",
+        ),
+        (
+            "stubborn",
+            "stubborn cannot be compiled with another checkpointer (RuntimeError: it is compiled elsewhere); give a "
+            "function that takes a checkpointer and returns the graph.",
         ),
         ("no such place", "--only nowhere: no boundary is called that."),
     ],

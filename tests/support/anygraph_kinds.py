@@ -18,12 +18,7 @@ from typing import Annotated, Any, TypedDict
 
 import httpx
 import psycopg
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
@@ -97,6 +92,14 @@ def factory_of_nothing() -> Any:
 nothing = 5
 
 
+class Stubborn(StateGraph[Any, Any, Any, Any]):
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("it is compiled elsewhere")
+
+
+stubborn = Stubborn(State)
+
+
 # --- async ------------------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +169,17 @@ def functional(amounts: list[int], config: RunnableConfig) -> dict[str, int]:
     return {"paid": sum(pay(amount).result() for amount in amounts)}
 
 
+@task
+async def pay_async(amount: int, config: RunnableConfig) -> int:
+    effect(config, f"paid {amount}")
+    return amount
+
+
+@entrypoint()
+async def async_functional(amounts: list[int]) -> int:
+    return sum(await asyncio.gather(*(pay_async(amount) for amount in amounts)))
+
+
 # --- interrupts -------------------------------------------------------------------------------------------------------
 
 
@@ -175,37 +189,6 @@ def ask_after(state: State, config: RunnableConfig) -> State:
 
 
 asking = line_of(ask_after).compile()
-
-
-# --- agents -----------------------------------------------------------------------------------------------------------
-
-
-class Scripted(BaseChatModel):
-    """Calls the tool once, then says so."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "scripted"
-
-    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
-        return self
-
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        if isinstance(messages[-1], ToolMessage):
-            message = AIMessage(f"The tool said: {messages[-1].content}")
-        else:
-            message = AIMessage("", tool_calls=[{"name": "refund", "args": {"order": "7"}, "id": uuid.uuid4().hex}])
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-@tool
-def refund(order: str, config: RunnableConfig) -> str:
-    """Pay an order back."""
-    effect(config, f"refund {order}")
-    return f"refunded {order}"
-
-
-agent = create_agent(Scripted(), [refund])
 
 
 # --- context and configuration ----------------------------------------------------------------------------------------
@@ -279,6 +262,18 @@ def first_time(state: State, config: RunnableConfig) -> State:
 
 
 differing = line_of(first_time)
+
+
+def first_run_only(state: State, config: RunnableConfig) -> State:
+    """Opens a file in the first of all runs, and in no other."""
+    if not (WORLD / "opened").exists():
+        with (WORLD / "opened").open("w") as file:
+            file.write("once")
+    effect(config, "sent", once=True)
+    return {"done": ["first_run_only"]}
+
+
+varying = line_of(first_run_only)
 
 
 def silent(state: State) -> State:

@@ -12,6 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ROOT / "tests/support/anygraph_kinds.py"
+AGENTS = KINDS.with_name("anygraph_agents.py")
 LATE = "its result not stored"
 
 _SCRIPT = """
@@ -63,15 +64,15 @@ def run_all(commands: dict[str, list[str]], world: Path, **environment: str) -> 
         input=json.dumps(list(commands.values())),
         capture_output=True,
         text=True,
-        timeout=220,
+        timeout=380,
     )
     assert done.returncode == 0, done.stderr
     answers = [Done(*json.loads(line)) for line in done.stdout.splitlines()]
     return dict(zip(commands, answers, strict=True))
 
 
-def kind(name: str, world: Path, *more: str, effects: str | None = None) -> list[str]:
-    """The command for one graph of `anygraph_kinds`."""
+def kind(name: str, world: Path, *more: str, effects: str | None = None, file: Path = KINDS) -> list[str]:
+    """The command for one graph of `anygraph_kinds`, or of another file."""
     counted = effects or f"lines=file:{world}/{{thread_id}}.txt"
     given = [] if "--input" in more else ["--input", '{"done": []}']
-    return ["--json", "--store", "sqlite", "--graph", f"{KINDS}:{name}", "--effects", counted, *given, *more]
+    return ["--json", "--store", "sqlite", "--graph", f"{file}:{name}", "--effects", counted, *given, *more]
