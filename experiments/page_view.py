@@ -202,7 +202,7 @@ def _pictures(cases: Sequence[Case], steps: tuple[tuple[str, bool], ...]) -> Ite
 
 def _block(name: str, cases: Sequence[Case], steps: tuple[tuple[str, bool], ...]) -> Block:
     bands: dict[str, list[Case]] = {}
-    for case in cases:
+    for case in sorted(cases, key=lambda case: words.rank(role(case.told))):
         bands.setdefault(role(case.told), []).append(case)
     return Block(
         name=name,
@@ -299,14 +299,19 @@ def _sentences(figures: dict[str, Any]) -> Iterator[str]:
 
 
 def _cards(figures: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """(what, figure, a word on it, how it is meant: good, bad, or "")."""
+    """(what, figure, a word on it, how it is meant: good, bad, or control)."""
     for name, key in (("effects repeated", "duplicates"), ("effects lost", "lost"), ("runs wrong", "wrong")):
         yield name, str(figures[key]), f"in {figures['killed']} faulted runs", "bad" if figures[key] else "good"
     if figures["not_fired"]:
         yield "faults not fired", str(figures["not_fired"]), "no evidence", "bad"
     if figures["control_cases"]:
         repeated, all_ = figures["control_wrong"], figures["control_cases"]
-        yield "the control repeats effects", f"{repeated} of {all_}", "it must, somewhere", "" if repeated else "bad"
+        yield (
+            "the control repeats effects",
+            f"{repeated} of {all_}",
+            "it must, somewhere",
+            "control" if repeated else "bad",
+        )
     if figures["mutants"]:
         caught, all_ = figures["mutants_caught"], figures["mutants"]
         yield "mutants caught", f"{caught} of {all_}", "all must be", "good" if caught == all_ else "bad"

@@ -14,7 +14,11 @@ from experiments.story import ACCEPTED, COMMITTED, CRASH, EXECUTE, REFUSED, REUS
 Look = Literal["ok", "wrong", "unknown", "unfired", "repeat", "clean"]
 
 CONTROL = "control"
-TITLES = {**GROUPS, CONTROL: "the control: plain LangGraph killed at every boundary"}
+TITLES = {
+    **GROUPS,
+    "driver": "with Onward: the driver killed at every boundary",
+    CONTROL: "without, the control: plain LangGraph killed at every boundary",
+}
 
 # What each look means: for the legend, and before the name of the case where a pointer rests on its cell.
 MEANINGS: dict[Look, str] = {
@@ -85,6 +89,12 @@ def role(case: dict[str, Any]) -> str:
         return ""
     roles = _LEDGER_ROLES if case["group"] in _LEDGER_GROUPS else _DRIVER_ROLES
     return roles.get(named["role"], named["role"])
+
+
+def rank(shown: str) -> int:
+    """The place of a role's band: as in the lists above, those that nobody named last."""
+    names = [*_DRIVER_ROLES.values(), *_LEDGER_ROLES.values()]
+    return names.index(shown) if shown in names else len(names)
 
 
 def place(case: dict[str, Any]) -> Place:

@@ -16,5 +16,5 @@
     if (event.key === "ArrowLeft") go("[rel=prev]");
     if (event.key === "ArrowRight") go("[rel=next]");
   });
-  show();
+  addEventListener("load", show); // the browser has scrolled by then
 })();
