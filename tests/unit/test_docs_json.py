@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 
-from experiments import demo, report
+from experiments import demo
+from experiments.results import to_json
 from onward_ledger.action import Decision, Status
 from onward_ledger.values import Event as LedgerEvent
 from runs.doctor import Check
 from runs.registry import Status as RunStatus
 from runs.show import action_view, run_line, run_view
-from tests.support.evidence import REFERENCE, plain
+from tests.support.evidence import CASE, FIRST, REFERENCE, an_outcome, plain
+from tests.support.evidence_campaign import results
 from tests.support.markdown import codes, document
 from tests.support.runs_values import RUN_ID, a_decision, a_driven_run, a_run, an_action, events_of
 
 DOC = document("docs/json.md")
 
 # Objects whose members are somebody else's: a receipt is the provider's, params are the kind's.
-FREE = {"receipt", "params", "report.publication", "events[].detail", "data", "versions", "cases[].effects"}
-FREE |= {"cases[].receipts", "cases[].control.effects"}
+FREE = {"receipt", "params", "report.publication", "events[].detail", "data"}
+# Figures by name; and cases and processes that hold what others hold, which are documented by those.
+FREE |= {"versions", "boundaries_by_group", "reached", "outcomes[].effects", "outcomes[].receipts"}
+LIKE_OTHERS = {"control[]", "hunts[].caught_by", "outcomes[].services[]", "outcomes[].clients[]"}
+FREE |= LIKE_OTHERS
 
 
 def documented(section: str) -> set[str]:
@@ -109,10 +114,14 @@ def test_doctor():
 
 def test_experiments():
     showing = demo.Showing(store="sqlite", plain=plain(), onward=REFERENCE, problems=(), seconds=1.0)
-    judged = (report.Outcome(case=REFERENCE, control=plain()),)
-    results = report.Results(store="sqlite", verdict="pass", reasons=(), outcomes=judged, seconds=1.0)
-    shown = fields_of(demo.to_json(showing)) | fields_of(report.to_json(results))
-    assert shown == documented("Experiments")
+    case = replace(CASE, services=(FIRST,), clients=(FIRST,))
+    told = to_json(results((an_outcome(case),)))
+    assert fields_of(demo.to_json(showing)) | fields_of(told) == documented("Experiments")
+    (outcome,) = told["outcomes"]
+    for other in (told["control"][0], told["hunts"][0]["caught_by"]):
+        assert other.keys() == outcome.keys()
+    for other in (*outcome["services"], *outcome["clients"]):
+        assert other.keys() == outcome["processes"][0].keys()
 
 
 @pytest.mark.parametrize("section", ["The run", "Events", "Lists of runs", "Actions", "Doctor", "Experiments"])

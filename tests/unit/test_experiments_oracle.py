@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.oracle import Oracle
+from experiments.oracle import Effect, Oracle
 
 
 def start(folder: Path) -> tuple[subprocess.Popen[bytes], Oracle]:
@@ -42,14 +42,16 @@ def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], Oracle]]:
 
 
 def tell(oracle: Oracle, run_id: str = "a") -> int:
-    return oracle.record(run_id=run_id, kind="draft.save", resource="d/1", digest="e" * 64, witness="test")
+    return oracle.record(run_id=run_id, kind="draft.save", resource="d/1", digest="e" * 64)
 
 
 def test_the_same_effect_twice_is_two_effects(running) -> None:
     _, oracle = running
     assert [tell(oracle), tell(oracle), tell(oracle, "b")] == [1, 2, 3]
     assert [effect.entry for effect in oracle.effects("a")] == [1, 2]
-    assert [effect.kind for effect in oracle.effects("b")] == ["draft.save"]
+    assert oracle.effects("b") == (
+        Effect(entry=3, run_id="b", kind="draft.save", resource="d/1", digest="e" * 64, marker="", again=False),
+    )
     assert oracle.effects("c") == ()
 
 
@@ -72,6 +74,12 @@ def test_it_ends_with_whoever_started_it(running) -> None:
     process, _ = running
     process.stdin.close()
     assert process.wait(10) == -signal.SIGKILL
+
+
+def test_what_a_provider_is_searched_by_and_what_changed_nothing_is_kept(running) -> None:
+    _, oracle = running
+    oracle.record(run_id="a", kind="draft.save", resource="d/1", digest="e" * 64, marker="action-1", again=True)
+    assert [(effect.marker, effect.again) for effect in oracle.effects("a")] == [("action-1", True)]
 
 
 def test_half_a_line_is_no_effect(running) -> None:

@@ -1,64 +1,39 @@
-"""Stories, table and JSON say what the evidence says; the README's check leaves out ids and seconds only."""
+"""Stories, table and summary say what the evidence says; the README's check leaves out ids and seconds only."""
 
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from experiments import campaign, capture_readme, report
-from experiments.boundaries import receipt_name
+from experiments import capture_readme, report
+from experiments.checker import Violation
+from experiments.narrator import receipt_name
+from experiments.results import Outcome, Results
 from experiments.story import Process, Story
-from tests.support.evidence import CASE, REFERENCE, WORLD, plain
+from tests.support.evidence import CASE, DRAFT_UNKNOWN, LEDGER_CASE, WORLD, an_outcome, changed, effect, plain
+from tests.support.evidence_campaign import WRONG, results
 
 
-def outcomes(**changes: object) -> list[report.Outcome]:
-    """The case without a fault and one case with, judged."""
-    control = replace(plain(effects=WORLD.effects), fault=None, processes=REFERENCE.processes)
-    without = campaign.judge(REFERENCE, control, None)
-    return [without, campaign.judge(replace(CASE, **changes), plain(), without)]
-
-
-def results(**changes: object) -> report.Results:
-    judged = outcomes(**changes)
-    verdict, reasons = campaign.conclude(judged)
-    return report.Results(
-        store="sqlite", verdict=verdict, reasons=tuple(reasons), outcomes=tuple(judged), seconds=1.25, versions={}
-    )
-
-
-def printed(shown: report.Results) -> str:
+def printed(shown: Results) -> str:
     stream = io.StringIO()
     report.print_results(shown, stream)
     return stream.getvalue()
 
 
-def test_a_clean_campaign_passes() -> None:
-    told = report.to_json(results())
-    assert json.loads(json.dumps(told)) == told
-    assert (told["verdict"], told["reasons"]) == ("pass", [])
-    assert (told["faults"], told["fired"], told["duplicates"], told["control_duplicates"]) == (1, 1, 0, 1)
-    case = told["cases"][1]
-    assert case["effects"] == {"write_draft": 1, "deliver": 1}
-    assert case["receipts"] == {"new": 2, "reused": 1}
-    assert case["epochs"] == [1, 2]
-    assert case["reexecuted"] == 1
-    assert case["control"]["effects"] == {"write_draft": 2, "deliver": 1}
-    assert [process["exit_code"] for process in case["processes"]] == [86, 0, 0]
+# --- stories ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_story_reads_like_the_experiment_that_it_repeats() -> None:
-    lines = list(report.story(CASE))
-    assert lines == [
+    assert list(report.story(CASE)) == [
         "# first process",
         "EXECUTE plan",
         "EXECUTE analyze",
         "EXECUTE write_draft",
         "TOOL committed receipt draft-1",
-        "CRASH after effect commit, before graph checkpoint",
+        "CRASH write_draft: after effect",
         "# second process, resumes by the same thread_id",
         "EXECUTE write_draft",
         "TOOL reuse receipt draft-1",
@@ -70,9 +45,22 @@ def test_the_story_reads_like_the_experiment_that_it_repeats() -> None:
     ]
 
 
+def test_the_story_of_a_ledger_that_died_and_of_others_that_asked() -> None:
+    client = Process(exit_code=0, lines=("REFUSED params-conflict", "END 1 actions"))
+    told = list(report.story(replace(LEDGER_CASE, clients=(client,))))
+    assert told[-4:] == [
+        "# the ledger",  # the one that died; the one behind it has nothing to tell
+        "CRASH after put an object (send)",
+        "# somebody else",
+        "REFUSED params-conflict",
+    ]
+
+
 def test_repeated_lines_are_one_line_with_a_count() -> None:
     process = Process(exit_code=0, lines=("EXECUTE plan", "EXECUTE analyze", "EXECUTE analyze", "END exit 0"))
     assert list(report.folded(process)) == ["EXECUTE plan", "EXECUTE analyze (2 times)"]
+    assert report.nodes(process) == "plan analyze×2"
+    assert report.nodes(Process(exit_code=0, lines=())) == "-"
 
 
 def test_a_process_that_failed_says_why() -> None:
@@ -82,45 +70,19 @@ def test_a_process_that_failed_says_why() -> None:
     assert list(report.folded(silent)) == ["(executes nothing)", "(ended with None: without a word)"]
 
 
-def test_what_is_printed_holds_story_table_and_verdict() -> None:
-    text = printed(results())
-    assert "TOOL reuse receipt draft-1" in text
-    assert "plan analyze write_draft | write_draft test deliver | -" in text
-    assert "1 of 1 faults fired; duplicates: 0 with Onward, 1 in the control" in text
-    assert "Verdict: pass." in text
-
-
-def test_a_violation_disproves_and_says_where() -> None:
-    wrong = replace(WORLD, status="failed")
-    shown = results(ended=wrong, after=wrong)
-    assert shown.verdict == "disproved"
-    assert shown.reasons[0].startswith("write_draft: after effect: I7 the run ends: the run is failed, not succeeded")
-    assert "WRONG" in printed(shown)
-
-
-def test_a_fault_that_did_not_fire_proves_nothing() -> None:
-    quiet = Process(exit_code=0, lines=REFERENCE.processes[0].lines)
-    idle = Process(exit_code=0, lines=("END RunFinished",))
-    shown = results(processes=(quiet, idle, idle))
-    assert shown.verdict == "invalid"
-    assert "I9 the fault fired" in shown.reasons[0]
-
-
-def test_a_clean_control_proves_nothing() -> None:
-    judged = outcomes()
-    judged[1] = replace(judged[1], control=plain(effects=WORLD.effects))
-    verdict, reasons = campaign.conclude(judged)
-    assert (verdict, reasons) == ("invalid", ["write_draft: after effect: the control shows no duplicate"])
-
-
 def test_a_story_is_on_disk_line_by_line(tmp_path: Path) -> None:
     story = Story(tmp_path / "told")
     story.tell("EXECUTE plan")
     assert Process.read(tmp_path / "told", None).executed == ("plan",)
-    story.tell("TOOL committed receipt draft-1")
-    story.tell("END exit 0")
+    for line in ("TOOL committed receipt draft-1", "STOP here", "WAKE here", "TOOL reuse receipt draft-1"):
+        story.tell(line)
+    for line in ("REFUSED stale-epoch", "ACCEPTED draft.save", "END exit 0"):
+        story.tell(line)
     process = Process.read(tmp_path / "told", 0)
-    assert (process.committed, process.reused, process.crash, process.end) == (("draft-1",), (), None, "exit 0")
+    assert (process.committed, process.reused) == (("draft-1",), ("draft-1",))
+    assert (process.stop, process.crash, process.end) == ("here", None, "exit 0")
+    assert (process.refused, process.accepted) == (("stale-epoch",), ("draft.save",))
+    assert process.effects_awake == ("TOOL reuse receipt draft-1",)
     (tmp_path / "told.err").write_text("Traceback\nValueError: no\n")
     assert Process.read(tmp_path / "told", 1).last_words == "ValueError: no"
     assert Process.read(tmp_path / "never begun", 1) == Process(exit_code=1, lines=())
@@ -132,6 +94,93 @@ def test_a_receipt_has_one_name() -> None:
     assert name.startswith("draft-") and len(name) == len("draft-") + 12
     assert name != receipt_name("draft.save", {"a": 2, "b": [2]})
 
+
+# --- table and summary ------------------------------------------------------------------------------------------------
+
+
+def test_a_row_counts_its_group() -> None:
+    unknown = changed(LEDGER_CASE, effects=(), published=(), saved=None, records=(DRAFT_UNKNOWN,))
+    lost = an_outcome(changed(effects=(), published=(), saved=None), violations=(WRONG,))
+    never = an_outcome(invalid=(Violation(number="I9", invariant="the fault fired", seen="no"),))
+    group = (an_outcome(), an_outcome(), an_outcome(unknown), lost, never)
+    assert report.row("x", group) == ("x", "5", "2", "1", "1", "1", "0", "2", "4")
+    doubled = an_outcome(changed(effects=(*WORLD.effects, effect("draft.save", entry=3))))
+    assert report.row("x", (doubled,))[6] == "1"
+
+
+def test_the_row_of_the_control_says_where_it_repeats_and_where_not() -> None:
+    clean = plain(effects=WORLD.effects)
+    group = (an_outcome(plain()), an_outcome(clean), an_outcome(clean))
+    assert report.row("x", group, control=True) == ("x", "3", "2", "1", "0", "0", "1", "0", "3")
+
+
+def test_the_rows_stand_in_the_order_of_the_groups() -> None:
+    outcomes = (an_outcome(LEDGER_CASE), an_outcome(), an_outcome())
+    shown = list(report.rows(results(outcomes)))
+    assert [(row[0], row[1]) for row in shown] == [
+        ("the driver killed at the named crash points", "2"),
+        ("the ledger killed at every boundary, and started again", "1"),
+        ("the control: plain LangGraph killed at every boundary", "1"),
+    ]
+
+
+def test_what_is_printed_holds_table_mutants_figures_and_verdict() -> None:
+    text = printed(results())
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert "Onward on sqlite" in lines
+    assert any(line.split()[-8:] == ["1", "1", "0", "0", "0", "0", "0", "1"] for line in lines)
+    caught = "caught at 'write_draft: after effect': the effect of write_draft happened 2 times"
+    assert [line.strip() for line in lines if "no-replay" in line or "caught at" in line] == [
+        "no-replay        a recorded effect is performed again when it is asked for again",
+        caught,
+    ]
+    assert lines[-5:] == [
+        "1 faulted runs, 12 recorded boundaries.",
+        "Duplicates 0, lost 0, wrong 0, UNKNOWN 0, not fired 0.",
+        "The control repeats effects in 1 of 1 cases. 1 of 1 mutants are caught.",
+        "From a death to the next claim 250 ms (median); 1 s in all.",
+        "Verdict: pass.",
+    ]
+    assert "==" not in text  # no story: nothing is wrong
+
+
+def test_a_mutant_that_lives_is_shown() -> None:
+    shown = results()
+    alive = replace(shown, hunted=(replace(shown.hunted[0], caught=None),))
+    assert "NOT CAUGHT" in printed(alive) and "0 of 1 mutants are caught." in printed(alive)
+
+
+def wrong_case() -> Outcome:
+    case = changed(effects=(*WORLD.effects, effect("draft.save", entry=3)))
+    seen = "the effect of write_draft happened 2 times"
+    return an_outcome(case, violations=(replace(WRONG, seen=seen),))
+
+
+def test_what_is_wrong_is_told_as_a_story_with_the_invariant_and_what_stands() -> None:
+    text = printed(results((wrong_case(),), verdict="disproved", reasons=("why",), planted="no-replay"))
+    for line in (
+        "== WRONG: the driver killed at the named crash points: write_draft: after effect",
+        "   I1 one effect per intended action: the effect of write_draft happened 2 times",
+        "CRASH write_draft: after effect",
+        "# second process, resumes by the same thread_id",
+        "run succeeded; epochs 1 2",
+        "oracle line 3: draft.save dddddddddddd",
+        "ledger: write_draft draft.save SUCCEEDED dddddddddddd",
+        "- why",
+        "A defect was planted on purpose: no-replay.",
+        "Duplicates 1, lost 0, wrong 1, UNKNOWN 0, not fired 0.",
+        "Verdict: disproved.",
+    ):
+        assert line in text.splitlines(), line
+
+
+def test_only_the_first_stories_are_told() -> None:
+    text = printed(results((wrong_case(),) * 5, verdict="disproved"))
+    assert text.count("== WRONG") == 3
+    assert "2 more are in results.json and on the page, with --out DIR." in text
+
+
+# --- the README -------------------------------------------------------------------------------------------------------
 
 README = f"# Onward\n\n{capture_readme.BEGIN}\nold\n{capture_readme.END}\n\nmore\n"
 
