@@ -164,8 +164,8 @@ def _trust_the_resume_value() -> None:
             return deliver(state, runtime)
         step = nodes.step_name("deliver", nodes.draft_of(state)["revision"])
         context = runtime.context
-        context.actions.propose(step, "publish", "report.publish", lambda: nodes.publication(state))
-        answer = interrupt({"approval": {"action_id": "any"}})
+        action = context.actions.propose(step, "publish", "report.publish", lambda: nodes.publication(state))
+        answer = interrupt({"approval": {"action_id": action.action_id}})
         if answer.get("decision") != "approve":
             return {"decision": "reject", "outcome": "rejected"}
         action = context.actions.perform(step, "publish", "report.publish", lambda: nodes.publication(state))

@@ -193,7 +193,7 @@ def _pictures(cases: Sequence[Case], steps: tuple[tuple[str, bool], ...]) -> Ite
     for id_, title, names, columns in (
         ("steps", "Killed at every boundary, with Onward and without", FIRST_PICTURE, steps),
         ("more", "Other ways to hit a driver", STEPPED, steps),
-        ("others", "The ledger, and what no kill shows", others, ()),
+        ("others", "The ledger, and other faults", others, ()),
     ):
         blocks = tuple(_block(name, by_group[name], columns) for name in names if name in by_group)
         if blocks:

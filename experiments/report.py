@@ -159,6 +159,8 @@ def summary(results: Results) -> Iterator[str]:
     yield ""
     for reason in results.reasons[:20]:
         yield f"- {reason}"
+    for what in results.not_run:
+        yield f"Not run: {what}."
     if results.planted:
         yield f"A defect was planted on purpose: {results.planted}."
     reached = ", ".join(f"{what} in {times} cases" for what, times in results.reached.items() if times)

@@ -66,7 +66,10 @@ class Hunted:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """A whole campaign. `reasons` say why a verdict is not "pass". `boundaries`: how many were recorded, by group."""
+    """A whole campaign. `reasons` say why a verdict is not "pass". `boundaries`: how many were recorded, by group.
+
+    `not_run`: what cannot be tried here, and why; it is no part of what passed.
+    """
 
     store: str
     verdict: Verdict
@@ -78,6 +81,7 @@ class Results:
     boundaries: dict[str, int]
     seconds: float
     planted: str | None = None
+    not_run: tuple[str, ...] = ()
     seed: int | None = None
     versions: dict[str, str] = field(default_factory=versions)
 
@@ -124,6 +128,7 @@ def to_json(results: Results) -> dict[str, Any]:
         "store": results.store,
         "planted": results.planted,
         "seed": results.seed,
+        "not_run": list(results.not_run),
         "boundaries": sum(results.boundaries.values()),
         "boundaries_by_group": results.boundaries,
         "cases": len(results.outcomes),

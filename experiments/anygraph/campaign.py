@@ -43,6 +43,7 @@ class Results:
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
     seconds: float
+    stories: Path | None = None
 
 
 def run_campaign(
@@ -83,6 +84,7 @@ def run_campaign(
         reasons=tuple(reasons),
         notes=tuple(_notes(target, reference, cases, side_by_side)),
         seconds=time.monotonic() - began,
+        stories=keep / "stories" if keep is not None else None,
     )
 
 

@@ -57,7 +57,7 @@ class Ran:
         if self.state == "stuck" and self.told is not None:
             return f"LangGraph does not go on; still pending: {self.told.node}"
         if self.state == "too long":
-            return "did not end in time"
+            return "did not end in time (see --longest)"
         return f"{self.state}: {self.process.last_words or 'without a word'}"
 
 

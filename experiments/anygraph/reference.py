@@ -91,18 +91,18 @@ def find_reference(lab: Lab, tell: Callable[[str], None]) -> tuple[Lab, Referenc
     return lab, _agree(first, second, attribution)
 
 
-def _first(lab: Lab, tell: Callable[[str], None]) -> tuple[Lab, Whole]:
+def _first(lab: Lab, tell: Callable[[str], None], name: str = "no-fault-1") -> tuple[Lab, Whole]:
     """The first run, with ainvoke when invoke cannot."""
     thread_id = lab.new_thread()
-    before = lab.count(thread_id, "no-fault-1")
-    ran = lab.run(thread_id, "no-fault-1", record=True)
+    before = lab.count(thread_id, name)
+    ran = lab.run(thread_id, name, record=True)
     refuse(ran)
     assert ran.told is not None or ran.state != "finished"
     asynchronous = bool(ran.told and ran.told.asynchronous)
     if ran.state == "failed" and not asynchronous and any(word in ran.trouble.lower() for word in _ONLY_ASYNC):
         tell("it can only be run with ainvoke")
-        return _first(lab.for_target(asynchronous=True), tell)
-    return lab.for_target(asynchronous=asynchronous), _finish(lab, thread_id, "no-fault-1", before, ran)
+        return _first(lab.for_target(asynchronous=True), tell, f"{name}-ainvoke")
+    return lab.for_target(asynchronous=asynchronous), _finish(lab, thread_id, name, before, ran)
 
 
 def whole(lab: Lab, name: str) -> Whole:

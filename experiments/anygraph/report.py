@@ -111,6 +111,8 @@ def _summary(results: Results) -> Iterator[str]:
         f"{figures['lost']}, wrong results {figures['wrong']}, stuck {figures['stuck']}; steps executed again "
         f"{figures['reexecuted_steps']}; {results.seconds:.0f} s."
     )
+    if results.stories is not None:
+        yield f"What each process told, case by case: {results.stories}"
     yield f"Verdict: {results.verdict}."
 
 
@@ -180,6 +182,6 @@ def _case(case: Case) -> dict[str, Any]:
         "stuck": case.trouble,
         "executed_again": dict(case.reexecuted),
         "executed_after_end": list(case.after_end),
-        "stories": case.stories,
+        "stories": [f"{case.stories}-{number}.txt" for number in (1, 2, 3)],
         "seconds": round(case.seconds, 2),
     }

@@ -169,6 +169,7 @@ def _actions(clock: Clock, where: Services, times: int) -> list[Profile]:
         kinds: dict[str, tuple[Callable[[], Wanted], bool]] = {
             "draft.save": (bench.draft, False),
             "report.publish": (bench.publication, False),
+            "report.publish, proposed before": (bench.proposed, False),
             "proposal of report.publish": (bench.publication, True),
         }
         found = [_action(clock, ledger, name, make, propose, times) for name, (make, propose) in kinds.items()]

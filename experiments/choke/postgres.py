@@ -16,8 +16,10 @@ from experiments.boundaries import Watch
 
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _WRITE = re.compile(
-    r"(?<!for )(?<!key )\b(insert (?:or \w+ )?into|delete from|update) (?!set\b|nowait\b|skip\b|of\b)\"?([\w.]+)", re.I
+    r"(?<!for )(?<!key )\b(insert(?: or \w+)? into|delete from|update) (?!set\b|nowait\b|skip\b|of\b)\"?([\w.]+)",
+    re.IGNORECASE,
 )
+_PREPOSITION = {"insert": " into", "delete": " from", "update": ""}
 _READ = re.compile(r"\bfrom \"?([\w.]+)", re.I)
 _CALL = re.compile(r"select ([\w.]+)\s*\(", re.I)
 
@@ -53,7 +55,7 @@ def statement_label(query: object) -> str:
     text = " ".join(_COMMENT.sub(" ", text).split())
     if writes := _WRITE.findall(text):
         verb, table = writes[-1]
-        return f"{verb.lower()} {table.lower()}"
+        return f"{verb.split()[0].lower()}{_PREPOSITION[verb.split()[0].lower()]} {table.lower()}"
     if called := _CALL.match(text):
         return f"select {called[1].lower()}"
     if read := _READ.search(text):
