@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
+from experiments.cluster import PREFIX
 from tests.support.anygraph_runs import AGENTS, KINDS, LATE, ROOT, Done, kind, run_all
 
 pytestmark = pytest.mark.timeout(400)
@@ -87,6 +93,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
         "asking": kind("asking", world, "--only", LATE, "--resume", '"yes"', "--resume", '"sure"'),
         "agent": kind("agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
         "async_functional": kind("async_functional", world, "--only", LATE, "--input", "[1, 2]"),
+        "careful_agent": kind("careful_agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
         "async_agent": kind("async_agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
         "stubborn": kind("stubborn", world),
         "contextual": kind(
@@ -234,11 +241,20 @@ def test_a_tool_of_an_agent_is_named(found: dict[str, Done]) -> None:
     assert done.json["wrong"] == 0
 
 
+def test_the_id_of_the_call_is_a_key_that_outlives_a_crash(found: dict[str, Done]) -> None:
+    told = found["careful_agent"].json
+    assert (told["verdict"], told["killed"], told["effects"]) == ("pass", 4, {"lines": 1})
+    again = [case["executed_again"] for case in told["cases"]]
+    assert {"tools": 1} in again
+
+
 def test_a_tool_that_is_only_async_is_found_out(found: dict[str, Done]) -> None:
     done = found["async_agent"]
     assert done.json["ainvoke"] is True
     assert "it can only be run with ainvoke" in done.said
     assert done.nodes["tools/refund", "lines"]["kind"] == "tool"
+    assert done.json["executed"] == {"model": 2, "tools": 1}
+    assert done.json["not_reproducible"] == []
 
 
 def test_context_and_configuration_reach_the_graph(found: dict[str, Done]) -> None:
@@ -372,12 +388,31 @@ def test_stories_and_results_are_kept(found: dict[str, Done], tmp_path_factory: 
     out = next(Path(tmp_path_factory.getbasetemp()).glob("world*")) / "out"
     assert (out / "results.json").read_text() == found["builder"].out.rstrip()
     case = found["builder"].words(f"after send, {LATE}")
-    told = (out / "stories" / f"{case['stories']}-1.txt").read_text().splitlines()
-    assert told[0] == "EXECUTE send"
-    assert told[1].startswith("CRASH after node")
-    assert (out / "stories" / f"{case['stories']}-2.txt").read_text().splitlines() == [
-        "EXECUTE send",
-        "EXECUTE rest",
-        "END finished",
-    ]
-    assert (out / "stories" / f"{case['stories']}-3.txt").read_text().splitlines() == ["END finished"]
+    killed, resumed, again = ((out / "stories" / name).read_text().splitlines() for name in case["stories"])
+    assert killed[0] == "EXECUTE send"
+    assert killed[1].startswith("CRASH after node")
+    assert resumed == ["EXECUTE send", "EXECUTE rest", "END finished"]
+    assert again == ["END finished"]
+
+
+def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "verify.py", *kind("careful", tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path), "ANYGRAPH_WORLD": str(tmp_path)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "moments to kill at" in line:
+            break
+    assert list(tmp_path.glob(f"{PREFIX}*"))
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.rstrip().endswith("verify: stopped; everything that was started is gone")
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+    assert [
+        p.pid for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get("TMPDIR") == str(tmp_path)
+    ] == []

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
+from langgraph.prebuilt import ToolRuntime
 
 
 class Scripted(BaseChatModel):
@@ -39,6 +40,14 @@ def refund(order: str, config: RunnableConfig) -> str:
     return f"refunded {order}"
 
 
+@tool("refund")
+def refund_with_key(order: str, runtime: ToolRuntime) -> str:
+    """Pay an order back, under the id of the call."""
+    effect(runtime.config, f"refund {order} {runtime.tool_call_id}", once=True)
+    return f"refunded {order}"
+
+
+careful_agent = create_agent(Scripted(), [refund_with_key])
 agent = create_agent(Scripted(), [refund])
 
 
