@@ -32,7 +32,13 @@ MEANINGS: dict[Look, str] = {
 # Colour is never alone: what is not in order has a mark of its own.
 MARKS: dict[Look, str] = {"ok": "", "wrong": "×", "unknown": "?", "unfired": "–", "repeat": "2", "clean": ""}
 
-_LEDGER_ROLES = {"main": "main thread", "request": "requests", "send": "sending"}
+_LEDGER_ROLES = {
+    "main": "main thread",
+    "request": "requests",
+    "send": "sending",
+    "pool": "connection pool",
+    "ledger-liveness": "sign of life",
+}
 _DRIVER_ROLES = {
     "main": "main thread",
     "background": "checkpoint writer",
@@ -93,7 +99,7 @@ def role(case: dict[str, Any]) -> str:
 
 def rank(shown: str) -> int:
     """The place of a role's band: as in the lists above, those that nobody named last."""
-    names = [*_DRIVER_ROLES.values(), *_LEDGER_ROLES.values()]
+    names = list(dict.fromkeys((*_DRIVER_ROLES.values(), *_LEDGER_ROLES.values())))
     return names.index(shown) if shown in names else len(names)
 
 
