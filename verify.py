@@ -62,6 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.graph is not None:
         return command.run(arguments, tell)
     from experiments.campaign import Options, run_campaign
+    from experiments.page import render
     from experiments.report import print_results
     from experiments.results import to_json
     from runs.errors import Exit
@@ -80,6 +81,8 @@ def _run(arguments: argparse.Namespace) -> int:
     figures = to_json(results)
     if arguments.out is not None:
         (arguments.out / "results.json").write_text(json.dumps(figures, indent=2), encoding="utf-8")
+        (arguments.out / "index.html").write_text(render(figures), encoding="utf-8")
+        tell(f"the page is {arguments.out / 'index.html'}")
     if arguments.json:
         print(json.dumps(figures, indent=2))
     else:

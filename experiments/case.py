@@ -50,6 +50,7 @@ class Case:
         self._told = lane.stories / f"{next(_numbers):04d} {workload.system}"
         self._started = 0
         self._died_at: datetime | None = None
+        lane.ledger.wait_until_back()
         self.run_id = workload.begin(lane)
         self.processes: list[Process] = []
         self.clients: list[Process] = []
@@ -114,6 +115,7 @@ class Case:
 
     def evidence(self, ended: World, services: list[Path] | None = None) -> Evidence:
         """Resume the finished run once more, and close the case."""
+        self._lane.ledger.wait_until_back()
         self.run(self.role())
         return Evidence(
             system=self._workload.system,

@@ -44,7 +44,8 @@ def one_effect_per_action(case: Evidence, reference: Evidence) -> list[str]:
         if count > intended or (count < intended and not case.after.unknown):
             found.append(f"the effect of {step} happened {count} times")
         if (again := case.after.sent_again(step)) and not case.service_kills:
-            found.append(f"the effect of {step} was sent {again} more times, though no ledger had died")
+            times = "once more" if again == 1 else f"{again} more times"
+            found.append(f"the effect of {step} was sent {times}, though no ledger had died")
     return found
 
 

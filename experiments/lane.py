@@ -53,6 +53,7 @@ class LedgerService:
         self._number = 0
         self.spec = spec
         self.running: Running | None = None
+        self._listening: Running | None = None
         self.stories: list[Path] = []
         self.killed: list[Path] = []
 
@@ -73,6 +74,7 @@ class LedgerService:
                 raise NotRun.because("ledger", errors_of(told))
             time.sleep(LOOK_EVERY_SECONDS)
         if ready.exists():
+            self._listening = running
             self._relay.target = int(json.loads(ready.read_text(encoding="utf-8"))["url"].rpartition(":")[2])
         elif fault is None:
             raise NotRun.because("ledger", errors_of(told))
@@ -119,9 +121,9 @@ class LedgerService:
         self.start()
 
     def wait_until_back(self) -> None:
-        """Wait until the process that follows one that has ended listens."""
+        """Wait until the process that is to serve now listens, also when the one before it has just died."""
         deadline = time.monotonic() + START_SECONDS
-        while self._relay.target is None:
+        while self.running is None or self.running is not self._listening or not self.running.alive:
             if time.monotonic() > deadline:
                 raise NotRun("The ledger of the experiment was not started again.")
             time.sleep(LOOK_EVERY_SECONDS)

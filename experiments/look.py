@@ -29,7 +29,7 @@ _RUN = "select status, reason from {runs}runs where run_id = ?"
 _CLAIMS = "select epoch, created_at from {runs}events where run_id = ? and kind = 'claimed' order by seq"
 _ERRORS = "select data from {runs}events where run_id = ? and kind = 'error' order by seq"
 _CHECKPOINTS = """select checkpoint_id, parent_checkpoint_id from {checkpoints}checkpoints
-                  where thread_id = ? and checkpoint_ns = ''"""
+                  where thread_id = ? and checkpoint_ns = '' order by checkpoint_id"""
 _RECORDS = """select a.step, a.kind, a.status, a.receipt,
                      exists (select 1 from {ledger}action_events e
                              where e.action_id = a.action_id and e.to_status = 'UNKNOWN')

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,7 +52,8 @@ def strike(fault: Fault, story: Story) -> None:
     """Let the fault happen to this process now."""
     if fault.how == "stop":
         story.tell(f"{STOP}{fault.at}")
-        os.kill(os.getpid(), signal.SIGSTOP)  # every thread of it
+        # Every thread of it stops. To this thread, or another one takes the signal and this one gets a step further.
+        os.kill(os.getpid(), signal.SIGSTOP)
         story.tell(f"{WAKE}{fault.at}")
         return
     story.tell(f"{CRASH}{fault.at}")

@@ -32,3 +32,4 @@ for name in ("langchain.agents", *filter(None, os.environ.get(PACKAGES, "").spli
     # What cannot be imported here fails in the process of a case, where it is told.
     with suppress(Exception):
         importlib.import_module(name)
+import gc; gc.collect(); gc.freeze()
