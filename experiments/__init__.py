@@ -14,7 +14,7 @@ Read in this order; each file stands alone.
     Where
     oracle         what happened in the world, written down by a process of its own
     processes      real processes from a fork server; preload and warm_children: what it has imported
-    cluster        Postgres, oracle and fork server in a temporary home; lane: a world of its own on top, with its ledger
+    cluster        Postgres, oracle and fork server in a temporary home; lane: a world of its own on it, with a ledger
     relay          one address for whichever process of the ledger serves
     observed_ledger, plain_provider   the ledger with a witness, and a provider that never notices a duplicate
     workload       the run that is killed; baselines/: the same graph without Onward, the control
