@@ -53,7 +53,7 @@ def strike(fault: Fault, story: Story) -> None:
     if fault.how == "stop":
         story.tell(f"{STOP}{fault.at}")
         # Every thread of it stops. To this thread, or another one takes the signal and this one gets a step further.
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         story.tell(f"{WAKE}{fault.at}")
         return
     story.tell(f"{CRASH}{fault.at}")
