@@ -6,6 +6,7 @@ And the installed packages that their file imports, by the names in an environme
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 from contextlib import suppress
@@ -32,4 +33,6 @@ for name in ("langchain.agents", *filter(None, os.environ.get(PACKAGES, "").spli
     # What cannot be imported here fails in the process of a case, where it is told.
     with suppress(Exception):
         importlib.import_module(name)
-import gc; gc.collect(); gc.freeze()
+
+gc.collect()
+gc.freeze()  # else the first collection of a forked process touches, and so copies, all of it
