@@ -120,13 +120,17 @@ def set_up(store: Store) -> None:
 
 def set_up_through(database: Database, store: Store) -> None:
     """The same, through a database of the store that the caller goes on with."""
-    database.migrate()
     if isinstance(store, PostgresStore):
         assert isinstance(database, PostgresDatabase)
         with database.connection() as connection:
-            _set_up_postgres(connection)
+            if _postgres_is_ready(connection, database.version):
+                return
+        database.migrate()
+        with database.connection() as connection:
+            _set_up_postgres(connection, database.version)
     else:
         assert isinstance(store, SqliteStore)
+        database.migrate()
         _set_up_sqlite(store)
 
 
@@ -178,26 +182,26 @@ def _assert_fence_arrived(pool: Pool, store: PostgresStore, expected: str) -> No
         raise ServiceUnreachable(BEHIND_POOLER)
 
 
-def _set_up_postgres(connection: Connection[dict[str, Any]]) -> None:
+def _set_up_postgres(connection: Connection[dict[str, Any]], version: int) -> None:
     engine = PostgresTransaction(connection, POSTGRES_ENGINE)
-    if _postgres_is_ready(engine):
-        return
     _wait_for_setup_lock(engine)
     try:
-        if not _postgres_is_ready(engine):
+        if not _postgres_is_ready(connection, version):
             PostgresSaver(connection).setup()
             engine.run("install_fence")
     finally:
         engine.one("release_setup_lock")
 
 
-def _postgres_is_ready(engine: PostgresTransaction) -> bool:
+def _postgres_is_ready(connection: Connection[dict[str, Any]], version: int) -> bool:
+    """Whether our schema, the checkpointer's and the fence are what this version makes of them: one question."""
+    questions = (statement("schema_version"), statement("checkpoint_version"), statement("unfenced_tables"))
     try:
-        found, unfenced = engine.at_once(statement("checkpoint_version"), statement("unfenced_tables"))
+        ours, theirs, unfenced = PostgresTransaction(connection, POSTGRES_ENGINE).at_once(*questions)
     except psycopg.errors.UndefinedTable:  # before the first set-up
         return False
     newest = len(PostgresSaver.MIGRATIONS) - 1
-    return found.row == {"version": newest} and not unfenced.rows
+    return (ours.row, theirs.row, unfenced.rows) == ({"version": version}, {"version": newest}, [])
 
 
 def _wait_for_setup_lock(engine: PostgresTransaction) -> None:

@@ -7,7 +7,8 @@ Conventions that the engines rely on:
 
 * a column whose name ends in `_at` is an instant; it is a timezone-aware UTC `datetime` in Python;
 * the columns named in `json_columns` hold JSON; they are `dict`, `list` or scalars in Python;
-* statements that need the time call `onward_now()`, which a test can override (`clock=`), never `now()`.
+* statements that need the time call `onward_now()`, which a test can override (`clock=`), never `now()`;
+* what is asked for together is one exchange with the server (`at_once`, `send`), and a plain read is one (`read`).
 """
 
 from onward_ledger.database.interface import (

@@ -227,6 +227,11 @@ class PostgresDatabase:
         self.conninfo = make_conninfo(self.conninfo, application_name=application_name)
         self._pool.conninfo = self.conninfo
 
+    @property
+    def version(self) -> int:
+        """The version of the schema that this software knows."""
+        return load_schema(self._folder)[0]
+
     def migrate(self) -> None:
         """Create or upgrade the schema under an advisory lock."""
         version, schema_sql, migrations = load_schema(self._folder)

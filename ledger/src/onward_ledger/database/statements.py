@@ -31,6 +31,7 @@ def load_statements(folder: Path) -> dict[str, LiteralString]:
     return statements
 
 
+@cache
 def load_schema(folder: Path) -> tuple[int, LiteralString, dict[int, LiteralString]]:
     """`(version, schema.sql, {n: migration to n})`.
 

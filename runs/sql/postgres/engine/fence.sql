@@ -8,6 +8,10 @@ select pg_try_advisory_lock(hashtext('onward set-up'), hashtext(current_schema()
 -- name: release_setup_lock
 select pg_advisory_unlock(hashtext('onward set-up'), hashtext(current_schema())) as unlocked;
 
+-- name: schema_version
+-- The version of our own tables.
+select version from schema_version;
+
 -- name: checkpoint_version
 -- The last migration that the checkpointer applied; null before its first set-up.
 select max(v) as version from checkpoint_migrations;
