@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +155,12 @@ def conclude(reference: Reference, cases: Sequence[Case]) -> tuple[Verdict, list
     return ("invalid", invalid) if invalid else ("pass", [])
 
 
+def _some(words: Iterable[str], most: int = 6) -> str:
+    found = list(words)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
 def _notes(target: Target, reference: Reference, cases: Sequence[Case], lanes: int) -> list[str]:
     """What a reader has to know to judge the figures."""
     from experiments.anygraph.stable import shown
@@ -175,7 +181,7 @@ def _notes(target: Target, reference: Reference, cases: Sequence[Case], lanes: i
         were = "boundary was" if len(reference.unsure) == 1 else "boundaries were"
         notes.append(
             f"{len(reference.unsure)} {were} passed by only one of two runs without a fault; "
-            f"{silent} of them did not fire: {', '.join(map(describe, sorted(reference.unsure)))}."
+            f"{silent} of them did not fire: {_some(map(describe, sorted(reference.unsure)))}."
         )
     first, second = (run.ran.executed for run in reference.runs)
     if first != second:
@@ -183,7 +189,8 @@ def _notes(target: Target, reference: Reference, cases: Sequence[Case], lanes: i
     if not reference.attribution.executions:
         notes.append("Effects could not be counted node by node; which node has which effect is not known.")
     if len(target.answers) > reference.answered:
-        notes.append(f"{len(target.answers) - reference.answered} of the answers were not asked for.")
+        left = len(target.answers) - reference.answered
+        notes.append(f"{left} of the answers {'was' if left == 1 else 'were'} not asked for.")
     told = reference.runs[0].ran.told
     for name in told.own_checkpointers if told else []:
         notes.append(f"The subgraph in {name} keeps a checkpointer of its own; it was left as it is.")

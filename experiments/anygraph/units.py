@@ -177,6 +177,6 @@ def _fresh(function: Any) -> tuple[str, ...]:
 
 
 def _outcome(error: BaseException) -> Outcome:
-    from langgraph.errors import GraphBubbleUp
+    from langgraph.errors import GraphInterrupt
 
-    return "interrupted" if isinstance(error, GraphBubbleUp) else "raised"
+    return "interrupted" if isinstance(error, GraphInterrupt) else "raised"

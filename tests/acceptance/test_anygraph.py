@@ -91,6 +91,10 @@ def found(tmp_path_factory: pytest.TempPathFactory, requests: str, sent_table: s
         "subgraph": kind("subgraph", world, "--only", LATE),
         "functional": kind("functional", world, "--only", LATE, "--input", "[1, 2]"),
         "asking": kind("asking", world, "--only", LATE, "--resume", '"yes"', "--resume", '"sure"'),
+        "two_questions": kind(
+            "two_questions", world, "--only", LATE, "--resume", "1", "--resume", "2", "--resume", "3"
+        ),
+        "tasks_in_nodes": kind("tasks_in_nodes", world, "--only", LATE),
         "agent": kind("agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
         "async_functional": kind("async_functional", world, "--only", LATE, "--input", "[1, 2]"),
         "careful_agent": kind("careful_agent", world, "--only", LATE, "--input", MESSAGES, file=AGENTS),
@@ -229,6 +233,18 @@ def test_an_effect_before_a_question_comes_again_without_any_fault(found: dict[s
     assert done.json["executed"] == {"ask_after": 3}
     assert any(line.startswith("interrupt() comes after lines in the same node") for line in node["advice"])
     assert {f"after ask_after{number}, {LATE}" for number in ("", " #2", " #3")} == set(node["repeated_at"])
+
+
+def test_each_question_gets_its_answer_in_whichever_process(found: dict[str, Done]) -> None:
+    told = found["two_questions"].json
+    assert (told["verdict"], told["killed"], told["wrong"], told["stuck"]) == ("pass", 5, 0, 0)
+    assert told["notes"] == ["1 of the answers was not asked for."]
+
+
+def test_tasks_of_nodes_that_run_side_by_side(found: dict[str, Done]) -> None:
+    done = found["tasks_in_nodes"]
+    assert done.nodes.keys() == {("pays/pay", "lines"), ("pays_too/pay", "lines")}
+    assert done.json["killed"] == 5
 
 
 def test_a_tool_of_an_agent_is_named(found: dict[str, Done]) -> None:

@@ -180,6 +180,21 @@ async def async_functional(amounts: list[int]) -> int:
     return sum(await asyncio.gather(*(pay_async(amount) for amount in amounts)))
 
 
+def pays(state: State) -> State:
+    return {"done": [str(pay(amount).result()) for amount in (1, 2)]}
+
+
+def pays_too(state: State) -> State:
+    return {"done": [str(pay(3).result())]}
+
+
+tasks_in_nodes = StateGraph(State)
+tasks_in_nodes.add_node(pays)
+tasks_in_nodes.add_node(pays_too)
+tasks_in_nodes.add_edge(START, "pays")
+tasks_in_nodes.add_edge(START, "pays_too")
+
+
 # --- interrupts -------------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +204,23 @@ def ask_after(state: State, config: RunnableConfig) -> State:
 
 
 asking = line_of(ask_after).compile()
+
+
+def ask_left(state: State) -> State:
+    return {"done": [f"left {interrupt('left?')}"]}
+
+
+def ask_right(state: State) -> State:
+    return {"done": [f"right {interrupt('right?')}"]}
+
+
+two_questions = StateGraph(State)
+two_questions.add_node(ask_left)
+two_questions.add_node(ask_right)
+two_questions.add_node(right)
+two_questions.add_edge(START, "ask_left")
+two_questions.add_edge(START, "ask_right")
+two_questions.add_edge(["ask_left", "ask_right"], "right")
 
 
 # --- context and configuration ----------------------------------------------------------------------------------------
