@@ -165,12 +165,25 @@ def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:
     """The whole life of a process of a case."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the experiment, which then stops this process
     die_with_parent(os.getppid())  # the fork server, which ends with the experiment
+    _let_the_fork_server_end()
     errors = os.open(errors_of(told), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     os.dup2(errors, 1)
     os.dup2(errors, 2)
     story = Story(told)
     story.tell(END + work(story, *arguments))
     sys.stdout.flush()
+
+
+def _let_the_fork_server_end() -> None:
+    """Close what this process holds of the experiment's life line.
+
+    The fork server ends when nobody holds the other end any more. multiprocessing hands it to every process, so that a
+    killed experiment would leave a ledger that waits for the fork server's end, and a fork server that waits for its.
+    """
+    server: Any = forkserver._forkserver  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    if server._forkserver_alive_fd is not None:
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_alive_fd = None
 
 
 def _imported(story: Story, preloaded: str) -> str:
