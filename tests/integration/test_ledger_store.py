@@ -1,11 +1,13 @@
 """The records over both engines: every transition, every refusal, replay, conflict, unknown outcomes, late truth."""
 
+import sqlite3
 import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
+import psycopg
 import pytest
 
 from onward_ledger import errors
@@ -537,10 +539,31 @@ def test_a_changed_history_breaks_the_chain(bed):
 def test_a_record_that_moved_since_it_was_read_is_not_written(bed):
     """The rows are locked, so only a bug can come here; the compare-and-set turns it into an error."""
     action = bed.put(bed.intent(), propose=True)
-    with pytest.raises(AssertionError, match="not at version 7"), bed.opened.database.transaction() as tx:
+    refused = (psycopg.errors.NotNullViolation, sqlite3.IntegrityError)
+    with pytest.raises(refused, match="seq"), bed.opened.database.transaction() as tx:
         records = Records(tx)
+        records.next_seq()
         records.move(replace(action, version=7), "withdraw", Status.WITHDRAWN, records.now(), Cause(reason="x"))
-    assert settled(bed, action).status is Status.PREPARED
+    stands = settled(bed, action)
+    assert (stands.status, stands.version, stands.events) == (Status.PREPARED, action.version, action.events)
+    assert [event.word for event in bed.ledger.store.events(action.action_id)] == ["propose"]
+
+
+def test_what_a_transition_answers_is_what_is_recorded(bed):
+    """The answer is made of what was sent; a look at the record afterwards finds the same in every field."""
+    proposed = bed.put(bed.intent("a"), propose=True)
+    saved = bed.put(bed.draft())
+    waiting = bed.put(bed.publication(saved))
+    bed.sink.script = ["refuse"]
+    failed = bed.put(bed.intent("b"))
+    bed.sink.script = ["lost"]
+    unknown = bed.put(bed.intent("c"))
+    withdrawn = bed.ledger.store.withdraw(proposed.action_id, "anna", "not needed")
+    for answer in (saved, waiting, failed, unknown, withdrawn):
+        recorded = bed.ledger.store.action(answer.action_id)
+        assert answer.reason == recorded.reason or answer is waiting, "why it waits is said and not recorded"
+        told = replace(answer, replayed=recorded.replayed, decision=recorded.decision, reason=recorded.reason)
+        assert told.to_json() == recorded.to_json()
 
 
 def test_a_crash_before_the_commit_leaves_nothing(bed, monkeypatch):

@@ -100,8 +100,14 @@ class Records:
         return self._write(action, word, replace(action, **changes), now, cause)
 
     def _write(self, before: Action, word: str, after: Action, now: datetime, cause: Cause) -> Action:
+        """The action as it stands with the commit.
+
+        The row is locked, so only a bug can make the compare-and-set fail. It must not pass in silence: the event is
+        then refused, and the transaction with it.
+        """
         event = _next_event(before, word, after, now, cause)
-        row = self.tx.one(
+        after = replace(after, version=before.version + 1, events=event.seq, head=event.hash, updated_at=now)
+        self.tx.send(
             "update_action",
             action_id=after.action_id,
             version=before.version,
@@ -118,14 +124,12 @@ class Records:
             first_sent_at=after.first_sent_at,
             not_before_at=after.not_before_at,
             approval_id=after.approval_id,
-            events=event.seq,
-            head=event.hash,
+            events=after.events,
+            head=after.head,
             now_at=now,
         )
-        # The row is locked, so only a bug of ours can make the compare-and-set fail; it must not pass in silence.
-        assert row is not None, f"action {after.action_id} is not at version {before.version}"
         self._insert_event(event)
-        return replace(Action.from_row(row), decision=after.decision, replayed=after.replayed)
+        return after
 
     def _insert_event(self, event: Event) -> None:
         self.tx.send("insert_event", **{name: getattr(event, name) for name in Event.__dataclass_fields__})

@@ -29,12 +29,16 @@ set status = %(status)s, provider_id = %(provider_id)s, receipt = %(receipt)s, r
     not_before_at = %(not_before_at)s, approval_id = %(approval_id)s,
     events = %(events)s, head = %(head)s, version = version + 1, updated_at = %(now_at)s
 where action_id = %(action_id)s and version = %(version)s
-returning *
 
 -- name: insert_event
+-- Behind insert_action or update_action in the same transaction. Where that has not written the head that this event
+-- makes, `seq` is null, which its column refuses: a compare-and-set that failed cannot commit, nor an event without it.
 insert into action_events (action_id, seq, word, from_status, to_status, epoch, principal, instance, claim_token,
                            reason, detail, recorded_at, previous_hash, hash)
-values (%(action_id)s, %(seq)s, %(word)s, %(from_status)s, %(to_status)s, %(epoch)s, %(principal)s, %(instance)s,
+values (%(action_id)s,
+        (select a.events from actions a
+         where a.action_id = %(action_id)s and a.events = %(seq)s and a.head = %(hash)s),
+        %(word)s, %(from_status)s, %(to_status)s, %(epoch)s, %(principal)s, %(instance)s,
         %(claim_token)s, %(reason)s, %(detail)s, %(recorded_at)s, %(previous_hash)s, %(hash)s)
 
 -- name: events_of_action

@@ -29,12 +29,16 @@ set status = :status, provider_id = :provider_id, receipt = :receipt, reason = :
     not_before_at = :not_before_at, approval_id = :approval_id,
     events = :events, head = :head, version = version + 1, updated_at = :now_at
 where action_id = :action_id and version = :version
-returning *
 
 -- name: insert_event
+-- Behind insert_action or update_action in the same transaction. Where that has not written the head that this event
+-- makes, `seq` is null, which its column refuses: a compare-and-set that failed cannot commit, nor an event without it.
 insert into action_events (action_id, seq, word, from_status, to_status, epoch, principal, instance, claim_token,
                            reason, detail, recorded_at, previous_hash, hash)
-values (:action_id, :seq, :word, :from_status, :to_status, :epoch, :principal, :instance,
+values (:action_id,
+        (select a.events from actions a
+         where a.action_id = :action_id and a.events = :seq and a.head = :hash),
+        :word, :from_status, :to_status, :epoch, :principal, :instance,
         :claim_token, :reason, :detail, :recorded_at, :previous_hash, :hash)
 
 -- name: events_of_action
