@@ -76,7 +76,11 @@ NOT_SEEN = "the receipt of {} names " + DIGEST[:12] + ", which nobody saw"
         ),
         (
             {"effects": (DRAFT, effect("draft.save", entry=2, again=True), PUBLICATION)},
-            {"I1": ["the effect of write_draft was sent 1 more times, though no ledger had died"]},
+            {"I1": ["the effect of write_draft was sent once more, though no ledger had died"]},
+        ),
+        (
+            {"effects": (*WORLD.effects, *(effect("report.publish", entry=n, again=True) for n in (3, 4)))},
+            {"I1": ["the effect of deliver was sent 2 more times, though no ledger had died"]},
         ),
         ({"records": (DRAFT_SAVED,)}, {"I2": ["report.publish happened, and no record says so"]}),
         (

@@ -144,6 +144,10 @@ def test_what_is_printed_holds_table_mutants_figures_and_verdict() -> None:
     assert "==" not in text  # no story: nothing is wrong
 
 
+def test_what_cannot_be_tried_is_said() -> None:
+    assert "Not run: a ledger that falls silent." in printed(results(not_run=("a ledger that falls silent",)))
+
+
 def test_a_mutant_that_lives_is_shown() -> None:
     shown = results()
     alive = replace(shown, hunted=(replace(shown.hunted[0], caught=None),))
