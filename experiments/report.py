@@ -13,6 +13,8 @@ from experiments.story import ACCEPTED, CRASH, REUSE, STOP, Process
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 MOST_STORIES = 3
+FEW = 10
+EXAMPLE = "deliver: after effect"
 
 
 # --- the story ------------------------------------------------------------------------------------------------------
@@ -120,18 +122,31 @@ def _mutants(results: Results) -> Iterator[str]:
 
 
 def _stories(results: Results) -> Iterator[tuple[str, str | None]]:
-    """The stories of the first cases that are not as they should be."""
+    """The stories of the first cases that are not as they should be; where all are, one that shows how it goes.
+
+    Of a few cases that were asked for, every one.
+    """
     bad = [outcome for outcome in results.outcomes if outcome.word in ("wrong", "invalid")]
-    for outcome in bad[:MOST_STORIES]:
-        case = outcome.case
-        yield f"\n== {outcome.word.upper()}: {GROUPS[case.plan.group]}: {case.name}", "bold"
-        for violation in (*outcome.violations, *outcome.invalid):
-            yield f"   {violation}", "red"
-        for line in story(case):
-            yield line, _style(line)
-        yield from _world(case)
+    few = results.outcomes if len(results.outcomes) <= FEW else ()
+    for outcome in bad[:MOST_STORIES] or few or _example(results):
+        yield from _told(outcome)
     if len(bad) > MOST_STORIES:
         yield f"\n{len(bad) - MOST_STORIES} more are in results.json and on the page, with --out DIR.", None
+
+
+def _example(results: Results) -> tuple[Outcome, ...]:
+    """The window that checkpoints alone cannot close."""
+    return tuple(o for o in results.outcomes if o.case.plan.group == "points" and o.case.name == EXAMPLE)
+
+
+def _told(outcome: Outcome) -> Iterator[tuple[str, str | None]]:
+    case = outcome.case
+    yield f"\n== {outcome.word.upper()}: {GROUPS[case.plan.group]}: {case.name}", "bold"
+    for violation in (*outcome.violations, *outcome.invalid):
+        yield f"   {violation}", "red"
+    for line in story(case):
+        yield line, _style(line)
+    yield from _world(case)
 
 
 def _world(case: Evidence) -> Iterator[tuple[str, str | None]]:
