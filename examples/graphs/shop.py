@@ -6,13 +6,14 @@ one, the same key again is answered with what it did the first time.
 
 from __future__ import annotations
 
+import getpass
 import os
 import tempfile
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("SHOP", Path(tempfile.gettempdir()) / "onward-example-shop"))
+FOLDER = Path(os.environ.get("SHOP", Path(tempfile.gettempdir()) / f"onward-example-shop-{getpass.getuser()}"))
 
 
 def order(order_id: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ from experiments.anygraph.loading import PACKAGES
 
 for name in (
     "aiosqlite",
+    "experiments.anygraph.command",  # of verify.py, whose top every process runs again
     "experiments.anygraph.work",
     "experiments.processes",
     "httpcore",
