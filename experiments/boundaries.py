@@ -69,7 +69,11 @@ def role_of(thread: threading.Thread) -> str:
 
 
 class Operation:
-    """One operation under way. `end(real=False)` takes it back: nothing was done after all, and it is not counted."""
+    """One operation under way. `end(real=False)` takes it back: nothing was done after all.
+
+    Its number is spent all the same: whether a wait has to wait is a matter of time, and numbers must not depend on
+    that. But it has no "after", so no recording keeps it.
+    """
 
     def __init__(self, watch: Watch, role: str, label: str, occurrence: int) -> None:
         self._watch = watch
@@ -105,9 +109,6 @@ class Watch:
         """For Operation."""
         if real:
             self._passing(Boundary(role=before.role, label=before.label, occurrence=before.occurrence, side="after"))
-        else:
-            with self._lock:
-                self._counts[before.role, before.label] -= 1
 
     @contextmanager
     def operation(self, label: str) -> Generator[None]:
@@ -149,8 +150,7 @@ def read_recording(path: Path) -> tuple[Boundary, ...]:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     passed = [Boundary(role=r, label=name, occurrence=n, side=side) for r, name, n, side in map(json.loads, lines)]
     ended = {(b.role, b.label, b.occurrence) for b in passed if b.side == "after"}
-    recorded = [b for b in passed if b.side == "at" or (b.role, b.label, b.occurrence) in ended]
-    return tuple(dict.fromkeys(recorded))  # a "before" that was taken back and came again is one
+    return tuple(b for b in passed if b.side == "at" or (b.role, b.label, b.occurrence) in ended)
 
 
 @dataclass(frozen=True)
@@ -175,15 +175,18 @@ class Moment:
 def moments(recording: Iterable[Boundary]) -> tuple[Moment, ...]:
     """The moments of a recording: role by role, in the order in which each role's first boundary was passed.
 
-    Only the way from "before" to "after" of one operation changes anything, so the groups part there.
+    Something may happen while an operation is open, so the groups part there: between its "before" and its "after", and
+    at whatever lies in between (an operation inside of it, or one of another thread in the same role).
     """
     roles: dict[str, list[list[Boundary]]] = {}
+    under_way: Counter[str] = Counter()
     for boundary in recording:
+        role = boundary.role
         if boundary.side == "at":
             continue
-        groups = roles.setdefault(boundary.role, [[]])
-        last = groups[-1][-1] if groups[-1] else None
-        if last is not None and last.side == "before" and boundary.side == "after":
+        groups = roles.setdefault(role, [[]])
+        if under_way[role]:
             groups.append([])
         groups[-1].append(boundary)
+        under_way[role] += 1 if boundary.side == "before" else -1
     return tuple(Moment(tuple(group)) for groups in roles.values() for group in groups)
