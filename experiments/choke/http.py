@@ -54,7 +54,14 @@ def _sending(watch: Watch, handle: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(handle)
     def handling(self: Any, request: Any) -> Any:
         phases = _Phases(watch, request)
-        request.extensions = {**request.extensions, "trace": lambda event, info: phases.told(event)}  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        others = request.extensions.get("trace")
+
+        def trace(event: str, info: dict[str, Any]) -> None:
+            phases.told(event)
+            if others is not None:
+                others(event, info)
+
+        request.extensions = {**request.extensions, "trace": trace}
         try:
             return handle(self, request)
         finally:
@@ -67,9 +74,12 @@ def _sending_async(watch: Watch, handle: Callable[..., Any]) -> Callable[..., An
     @functools.wraps(handle)
     async def handling(self: Any, request: Any) -> Any:
         phases = _Phases(watch, request)
+        others = request.extensions.get("trace")
 
         async def trace(event: str, info: dict[str, Any]) -> None:
             phases.told(event)
+            if others is not None:
+                await others(event, info)
 
         request.extensions = {**request.extensions, "trace": trace}
         try:

@@ -42,6 +42,7 @@ def install(watch: Watch) -> None:
 
     for cls in (psycopg.Connection, psycopg.AsyncConnection):
         cls.connect = classmethod(_connecting(watch, cls.connect.__func__))  # pyright: ignore[reportAttributeAccessIssue, reportFunctionMemberAccess]
+    psycopg.connect = psycopg.Connection.connect  # a name of its own for what stood there at import
     psycopg.Connection.wait = _waiting(watch, psycopg.Connection.wait)
     psycopg.AsyncConnection.wait = _waiting_async(watch, psycopg.AsyncConnection.wait)
 

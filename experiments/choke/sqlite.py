@@ -71,4 +71,10 @@ def _watched(watch: Watch) -> type[sqlite3.Connection]:
             with watch.operation("rollback"):
                 return super().rollback()
 
+        def __exit__(self, *error: Any) -> Any:  # `with connection:` commits in C, past the methods above
+            if not self.in_transaction:
+                return super().__exit__(*error)
+            with watch.operation("commit" if error[0] is None else "rollback"):
+                return super().__exit__(*error)
+
     return WatchedConnection
