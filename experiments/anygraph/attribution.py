@@ -1,8 +1,7 @@
 """Which unit has which effect: a run without a fault that waits before and after every unit, while effects are counted.
 
 What is new since the last count belongs to the unit that has just been left; before a unit begins, to the one around
-it. Nodes run one at a time in this run, as far as LangGraph can be told to, so that neighbours are not taken for one
-another.
+it. Units that would run side by side wait for one another in this run, so that neighbours are not taken for each other.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,8 +21,10 @@ from typing import Any
 from experiments.anygraph.lab import Effects, Lab, Ran, since
 from experiments.anygraph.units import Outcome, Unit
 
-# One at a time, a node that waits for functions under @task may wait for ever: they have no thread to run in.
+# One at a time, a node that waits for functions under @task may wait for ever: their turn does not come.
 TRIED_SECONDS = 20.0
+WAITED_SECONDS = 5.0  # a unit that is waited for may itself wait for the one that waits
+WAIT = "wait"
 
 
 @dataclass(kw_only=True)
@@ -80,30 +82,55 @@ def _around(path: str) -> str:
 
 
 class _Ledger:
-    """Executions that are going on, and what was counted last."""
+    """Executions that are going on, and what was counted last.
 
-    def __init__(self, count: Callable[[], Effects]) -> None:
+    With `serial`, a unit has to wait until those that are not around it are over. Where that cannot be, what is new is
+    left to the next unit without others inside of it that ends.
+    """
+
+    def __init__(self, count: Callable[[], Effects], *, serial: bool) -> None:
         self._count = count
+        self._serial = serial
         self._last = count()
         self._open: list[Execution] = []
+        self._waiting: dict[str, float] = {}
         self.executions: list[Execution] = []
 
-    def hear(self, what: str, unit: Unit, outcome: Outcome | None) -> None:
-        now = self._count()
-        new, self._last = since(self._last, now), now
-        if what == "entered":
-            around = [made for made in self._open if unit.path.startswith(f"{made.unit.path}/")]
+    def hear(self, what: str, unit: Unit, outcome: Outcome | None) -> str:
+        """The answer to a process: "go on" or "wait"."""
+        return self._entered(unit) if what == "entered" else self._left(unit, outcome)
+
+    def _entered(self, unit: Unit) -> str:
+        around = [made for made in self._open if unit.role.startswith(f"{made.unit.role}/")]
+        alone = len(around) == len(self._open)
+        began = self._waiting.setdefault(unit.role, time.monotonic())
+        if self._serial and not alone and time.monotonic() - began < WAITED_SECONDS:
+            return WAIT
+        del self._waiting[unit.role]
+        if alone:
+            new = self._new()
             if around:
                 _add(around[-1], new)
-            execution = Execution(unit=unit)
-            self._open.append(execution)
-            self.executions.append(execution)
-            return
+        execution = Execution(unit=unit)
+        self._open.append(execution)
+        self.executions.append(execution)
+        return "go on"
+
+    def _left(self, unit: Unit, outcome: Outcome | None) -> str:
         left = next((made for made in reversed(self._open) if made.unit == unit), None)
         if left is not None:
-            _add(left, new)
-            left.outcome = outcome or "returned"
             self._open.remove(left)
+            left.outcome = outcome or "returned"
+            inside = any(made.unit.role.startswith(f"{unit.role}/") for made in self.executions)
+            beside = any(not unit.role.startswith(f"{made.unit.role}/") for made in self._open)
+            if not (inside and beside):
+                _add(left, self._new())
+        return "go on"
+
+    def _new(self) -> Effects:
+        now = self._count()
+        new, self._last = since(self._last, now), now
+        return new
 
 
 def _add(execution: Execution, new: Effects) -> None:
@@ -113,12 +140,16 @@ def _add(execution: Execution, new: Effects) -> None:
 
 
 def attribute(lab: Lab, name: str, *, one_at_a_time: bool) -> Attribution:
-    """Run a thread without a fault under the eyes of a gate. Without executions when it could not be run like that."""
-    thread_id = lab.new_thread()
-    ledger = _Ledger(lambda: lab.count(thread_id, name))
+    """Run a thread without a fault under the eyes of a gate. Without executions when it could not be run like that.
+
+    With invoke the gate lets units wait for one another. With ainvoke waiting would stop the loop that they run in:
+    `one_at_a_time` asks LangGraph to run nodes like that.
+    """
+    thread_id, serial = lab.new_thread(), not lab.target.asynchronous
+    ledger = _Ledger(lambda: lab.count(thread_id, name), serial=serial)
+    limit = {"seconds": TRIED_SECONDS, "one_at_a_time": True} if one_at_a_time and not serial else {}
     with _gate(ledger) as address:
-        limit = {"seconds": TRIED_SECONDS} if one_at_a_time else {}
-        ran = lab.run(thread_id, name, gate=address, one_at_a_time=one_at_a_time, **limit)
+        ran = lab.run(thread_id, name, gate=address, **limit)
     finished = ran.state == "finished"
     return Attribution(executions=tuple(ledger.executions) if finished else (), ran=ran if finished else None)
 
@@ -147,5 +178,5 @@ def _serve(listener: Listener, ledger: _Ledger) -> None:
 def _answer(asked: Connection, ledger: _Ledger) -> None:
     while True:
         what, unit, outcome = asked.recv()
-        ledger.hear(what, Unit(**unit), outcome)
-        asked.send("go on")
+        answer = ledger.hear(what, Unit(**unit), outcome)
+        asked.send(answer)

@@ -188,8 +188,8 @@ def _notes(target: Target, reference: Reference, cases: Sequence[Case], lanes: i
         notes.append(f"Two runs without a fault executed other nodes: {dict(first)} and {dict(second)}.")
     if not reference.attribution.executions:
         notes.append("Effects could not be counted node by node; which node has which effect is not known.")
-    if len(target.answers) > reference.answered:
-        left = len(target.answers) - reference.answered
+    if len(target.answers) > len(reference.questions):
+        left = len(target.answers) - len(reference.questions)
         notes.append(f"{left} of the answers {'was' if left == 1 else 'were'} not asked for.")
     told = reference.runs[0].ran.told
     for name in told.own_checkpointers if told else []:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.anygraph import answers
+from experiments.anygraph.answers import Question
 from experiments.anygraph.attribution import Attribution, attribute
 from experiments.anygraph.errors import GraphError
 from experiments.anygraph.lab import Effects, Lab, Ran, refuse, since
@@ -32,7 +33,7 @@ class Whole:
     again: Ran
     effects: Effects
     values: Any
-    answered: int
+    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Reference:
     values: Any
     value_paths: frozenset[Path]
     executed: Counter[str]
-    answered: int
+    questions: tuple[Question, ...]
     attribution: Attribution
     runs: tuple[Whole, ...]
 
@@ -81,6 +82,7 @@ class Reference:
 def find_reference(lab: Lab, tell: Callable[[str], None]) -> tuple[Lab, Reference]:
     """Run without faults. The lab comes back with what was learned of their graph; GraphError if it cannot be run."""
     lab, first = _first(lab, tell)
+    lab = lab.for_target(questions=first.questions)
     second = whole(lab, "no-fault-2")
     told = first.ran.told
     assert told is not None
@@ -121,7 +123,7 @@ def _finish(lab: Lab, thread_id: str, name: str, before: Effects, ran: Ran) -> W
         again=lab.run(thread_id, f"{name}-again", again=True),
         effects=effects,
         values=without_thread(ran.told.values, thread_id),
-        answered=answers.used(lab.place.folder / f"{thread_id}.answers"),
+        questions=answers.asked(lab.place.folder / f"{thread_id}.answers"),
     )
 
 
@@ -152,7 +154,7 @@ def _agree(first: Whole, second: Whole, attribution: Attribution) -> Reference:
         values=first.values,
         value_paths=varying(first.values, second.values),
         executed=first.ran.executed,
-        answered=first.answered,
+        questions=first.questions,
         attribution=attribution,
         runs=(first, second),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from experiments.anygraph.answers import Question
 from experiments.anygraph.errors import GraphError
 
 Store = Literal["postgres", "sqlite"]
@@ -20,7 +21,7 @@ THREAD_ID = "{thread_id}"
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Somebody's graph and how it is run. `answers` are given to its interrupts in their order.
+    """Somebody's graph and how it is run. `answers` are given to its interrupts; `questions` is which got which before.
 
     `asynchronous` is None until a first run has shown which of invoke and ainvoke it needs.
     """
@@ -31,6 +32,7 @@ class Target:
     config: Any = None
     context: Any = None
     answers: tuple[Any, ...] = ()
+    questions: tuple[Question, ...] = ()
     durability: Durability = "sync"
     asynchronous: bool | None = None
 

@@ -54,7 +54,7 @@ def go_on(given: Any, answers: Answers) -> Steps:
         elif not snapshot.tasks:
             return Ending(state="finished", values=snapshot.values)
         elif snapshot.interrupts:
-            answer = answers.to(snapshot.interrupts)
+            answer = answers.to(snapshot)
             if answer is None:
                 return _waiting(snapshot)
             next_input = Command(resume=answer)
@@ -76,7 +76,7 @@ def once_more() -> Steps:
 
 def _waiting(snapshot: Any) -> Ending:
     asking = [task.name for task in snapshot.tasks if task.interrupts]
-    return Ending(state="waiting", question=question(snapshot.interrupts), node=", ".join(asking))
+    return Ending(state="waiting", question=question(snapshot), node=", ".join(asking))
 
 
 def _place(snapshot: Any) -> object:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,6 +34,7 @@ from experiments.nemesis import Fault, armed
 from experiments.story import EXECUTE, Story
 
 CALL = "CALL "
+WAIT_SECONDS = 0.01  # then a unit asks the gate again
 # Their traces are none of this: a killed run would be in them, many times.
 UNTRACED = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2")
 
@@ -118,7 +120,8 @@ class _Process:
         if not self.under_way:
             self.too_early = True
             return
-        self._ask("entered", unit, None)
+        while self._ask("entered", unit, None) == "wait":
+            time.sleep(WAIT_SECONDS)
         self._story.tell((CALL if unit.kind == "tool" else EXECUTE) + unit.path)
 
     def left(self, unit: Unit, outcome: Outcome) -> None:
@@ -126,17 +129,18 @@ class _Process:
         if self.under_way:
             self._ask("left", unit, outcome)
 
-    def _ask(self, what: str, unit: Unit, outcome: Outcome | None) -> None:
-        if self._gate is not None:
-            with self._one_asks:
-                self._gate.send((what, asdict(unit), outcome))
-                self._gate.recv()
+    def _ask(self, what: str, unit: Unit, outcome: Outcome | None) -> str | None:
+        if self._gate is None:
+            return None
+        with self._one_asks:
+            self._gate.send((what, asdict(unit), outcome))
+            return self._gate.recv()
 
 
 def _drive(story: Story, job: Job, told: Told) -> None:
     os.environ.update(dict.fromkeys(UNTRACED, "false"))
     process = _Process(story, job)
-    answers = Answers(for_thread(list(job.target.answers), job.thread_id), job.answers)
+    answers = Answers(_for(job, list(job.target.answers)), job.answers, job.target.questions)
     watch = Watch(process.passing, units.role_of)
     choke.install_all(watch)
     files.install_opening(watch)

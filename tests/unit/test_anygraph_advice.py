@@ -33,7 +33,7 @@ def made(
 
 
 def reference(*executions: Execution, effects: int = 1, **changes: Any) -> Reference:
-    whole = Whole(ran=RAN, again=RAN, effects={"mails": ["x"] * effects}, values={}, answered=0)
+    whole = Whole(ran=RAN, again=RAN, effects={"mails": ["x"] * effects}, values={}, questions=())
     values: dict[str, Any] = {
         "passed": 1,
         "boundaries": (AT,),
@@ -43,7 +43,7 @@ def reference(*executions: Execution, effects: int = 1, **changes: Any) -> Refer
         "values": {},
         "value_paths": frozenset(),
         "executed": Counter(),
-        "answered": 0,
+        "questions": (),
         "attribution": Attribution(executions=executions, ran=RAN),
         "runs": (whole, whole),
     }
@@ -132,7 +132,7 @@ def test_verdicts() -> None:
 
 
 def test_runs_without_a_fault_that_differ_prove_nothing() -> None:
-    one, two = (Whole(ran=RAN, again=RAN, effects={"mails": ["x"] * n}, values={}, answered=0) for n in (1, 0))
+    one, two = (Whole(ran=RAN, again=RAN, effects={"mails": ["x"] * n}, values={}, questions=()) for n in (1, 0))
     verdict, reasons = conclude(reference(runs=(one, two)), [])
     assert verdict == "invalid"
     assert reasons == [

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.anygraph import answers as answers_of
-from experiments.anygraph.answers import Answers
+from experiments.anygraph.answers import Answers, Question, asked
 from experiments.anygraph.steps import Ending, Invoke, Look, go_on, once_more
 
 
@@ -70,14 +69,25 @@ def test_a_thread_that_does_not_get_on_is_stuck(file: Path) -> None:
 
 
 def test_the_same_question_gets_the_same_answer_in_another_process(file: Path) -> None:
-    first = SimpleNamespace(id="q1", value=1)
-    second = SimpleNamespace(id="q2", value=2)
-    assert Answers(["a", "b"], file).to([first]) == {"q1": "a"}
+    assert Answers(["a", "b"], file).to(snapshot("1", "ask", asks={"q1": 1})) == {"q1": "a"}
     again = Answers(["a", "b"], file)
-    assert again.to([first]) == {"q1": "a"}
-    assert again.to([first, second]) == {"q1": "a", "q2": "b"}
-    assert again.to([SimpleNamespace(id="q3", value=3)]) is None
-    assert answers_of.used(file) == 2
+    assert again.to(snapshot("1", "ask", asks={"q1": 1})) == {"q1": "a"}
+    assert again.to(snapshot("2", "ask", asks={"q2": 2})) == {"q2": "b"}
+    assert again.to(snapshot("3", "ask", asks={"q3": 3})) is None
+    assert asked(file) == (
+        Question(node="ask", value="1", answer=0),
+        Question(node="ask", value="2", answer=1),
+    )
+
+
+def test_questions_in_another_order_get_the_answers_that_they_got_before(file: Path, tmp_path: Path) -> None:
+    first = Answers(["a", "b", "c"], file)
+    first.to(snapshot("1", "left", asks={"l": 1}))
+    first.to(snapshot("1", "right", asks={"r": 2}))
+    later = Answers(["a", "b", "c"], tmp_path / "later", asked(file))
+    assert later.to(snapshot("1", "right", asks={"r'": 2})) == {"r'": "b"}
+    assert later.to(snapshot("1", "left", asks={"l'": "another text"})) == {"l'": "a"}
+    assert later.to(snapshot("2", "more", asks={"m": 3})) == {"m": "c"}
 
 
 def test_resuming_what_is_finished_invokes_with_nothing() -> None:
