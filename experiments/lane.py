@@ -104,6 +104,7 @@ class LedgerService:
         if serving is not None and serving.alive:
             self.killed.append(serving.told)
             serving.kill()
+            serving.ends_within(STOP_SECONDS)  # so that whoever waits for the next one does not take this one for it
 
     def killed_since(self, count: int) -> tuple[Process, ...]:
         """The stories of the processes that `kill` hit, behind the first so many."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Iterator
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +16,16 @@ import pytest
 from experiments.errors import NotRun
 from experiments.processes import ForkServer
 from tests.support import experiment_works as works
+from tests.support.fork_servers import own_fork_server
 
 pytestmark = pytest.mark.timeout(180)
 
 
 @pytest.fixture(scope="module")
 def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """A fork server of this file: a process of tests has one at a time, and others leave theirs running."""
-    server: Any = forkserver._forkserver
-    preloaded = list(server._preload_modules)
-    server._stop()
-    with ForkServer() as forks:
+    with own_fork_server(), ForkServer() as forks:
         forks.warm_up(tmp_path_factory.mktemp("warm"))
         yield forks
-    server._stop()
-    multiprocessing.get_context("forkserver").set_forkserver_preload(preloaded)
 
 
 def gone(pid: int) -> bool:
