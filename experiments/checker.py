@@ -52,7 +52,7 @@ def one_effect_per_action(case: Evidence, reference: Evidence) -> list[str]:
 def no_effect_without_record(case: Evidence, reference: Evidence) -> list[str]:
     """Whatever happened in the world stands in the ledger as SUCCEEDED, or as UNKNOWN until a person settles it."""
     recorded = {record.kind for record in case.after.records if record.status in ("SUCCEEDED", "UNKNOWN")}
-    happened = {effect.kind for effect in case.after.effects}
+    happened = {kind for kind, step in KINDS.items() if case.after.effects_of(step)}
     return [f"{kind} happened, and no record says so" for kind in sorted(happened - recorded)]
 
 
@@ -123,7 +123,9 @@ def the_run_ends(case: Evidence, reference: Evidence) -> list[str]:
     if case.ended.status == "waiting_human" and case.ended.reason == "unknown_outcome" and case.ended.unknown:
         return []
     why = [*case.ended.errors, *(process.last_words for process in case.driving if process.end is None)]
-    return [f"the run is {case.ended.status}, not {expected}; {'; '.join(filter(None, why)) or 'nobody says why'}"]
+    said = "; ".join(filter(None, why)) or "nobody says why"
+    status = " ".join(filter(None, (case.ended.status, case.ended.reason and f"({case.ended.reason})")))
+    return [f"the run is {status}, not {expected}{' (rejected)' if case.plan.rejected else ''}; {said}"]
 
 
 def few_repeats(case: Evidence, reference: Evidence) -> list[str]:

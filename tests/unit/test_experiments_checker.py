@@ -84,6 +84,10 @@ NOT_SEEN = "the receipt of {} names " + DIGEST[:12] + ", which nobody saw"
         ),
         ({"records": (DRAFT_SAVED,)}, {"I2": ["report.publish happened, and no record says so"]}),
         (
+            {"records": (DRAFT_SAVED,), "effects": (DRAFT,)},  # a witness was killed, and the row of the effect stands
+            {"I2": ["report.publish happened, and no record says so"]},
+        ),
+        (
             {"records": (replace(DRAFT_SAVED, status="IN_FLIGHT", receipt_digest=None), PUBLISHED)},
             {"I2": ["draft.save happened, and no record says so"]},
         ),
@@ -127,11 +131,11 @@ NOT_SEEN = "the receipt of {} names " + DIGEST[:12] + ", which nobody saw"
         ),
         (
             {"status": "waiting_human", "reason": "approval"},
-            {"I7": ["the run is waiting_human, not succeeded; nobody says why"]},
+            {"I7": ["the run is waiting_human (approval), not succeeded; nobody says why"]},
         ),
         (
             {"status": "waiting_human", "reason": "unknown_outcome"},  # and no record says UNKNOWN
-            {"I7": ["the run is waiting_human, not succeeded; nobody says why"]},
+            {"I7": ["the run is waiting_human (unknown_outcome), not succeeded; nobody says why"]},
         ),
         ({"decisions": ()}, {"I11": ["it was published, and the decisions are []"]}),
         ({"decisions": ("reject",)}, {"I11": ["it was published, and the decisions are ['reject']"]}),
@@ -339,7 +343,9 @@ REJECTED = changed(
 def test_what_a_person_rejects_does_not_happen() -> None:
     assert found(REJECTED) == {}
     assert (REJECTED.lost, REJECTED.duplicates) == (0, 0)
-    assert found(changed(REJECTED, reason="unverified"))["I7"] == ["the run is failed, not failed; nobody says why"]
+    assert found(changed(REJECTED, reason="unverified"))["I7"] == [
+        "the run is failed (unverified), not failed (rejected); nobody says why"
+    ]
     published = changed(REJECTED, effects=WORLD.effects, published=(DIGEST,))
     assert published.duplicates == 1
     assert found(published) == {

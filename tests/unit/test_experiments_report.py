@@ -13,7 +13,17 @@ from experiments.checker import Violation
 from experiments.narrator import receipt_name
 from experiments.results import Outcome, Results
 from experiments.story import Process, Story
-from tests.support.evidence import CASE, DRAFT_UNKNOWN, LEDGER_CASE, WORLD, an_outcome, changed, effect, plain
+from tests.support.evidence import (
+    CASE,
+    DRAFT_UNKNOWN,
+    LEDGER_CASE,
+    POINTS,
+    WORLD,
+    an_outcome,
+    changed,
+    effect,
+    plain,
+)
 from tests.support.evidence_campaign import WRONG, results
 
 
@@ -141,7 +151,23 @@ def test_what_is_printed_holds_table_mutants_figures_and_verdict() -> None:
         "From a death to the next claim 250 ms (median); 1 s in all.",
         "Verdict: pass.",
     ]
-    assert "==" not in text  # no story: nothing is wrong
+
+
+def told(*outcomes: Outcome) -> list[str]:
+    """The headings of the stories that are printed."""
+    return [line for line in printed(results(outcomes)).splitlines() if line.startswith("== ")]
+
+
+def test_where_all_is_well_the_hardest_point_shows_how_it_goes() -> None:
+    hardest = an_outcome(replace(CASE, plan=replace(POINTS, name="deliver: after effect")))
+    others = tuple(an_outcome(replace(CASE, plan=replace(POINTS, name=f"other {n}"))) for n in range(report.FEW))
+    heading = "== OK: the driver killed at the named crash points: "
+    assert told(*others, hardest) == [f"{heading}deliver: after effect"]
+    assert told(*others, an_outcome()) == []
+    assert told(*others[:2]) == [f"{heading}other 0", f"{heading}other 1"]  # of a few, every one
+    wrong = "== WRONG: the driver killed at the named crash points: write_draft: after effect"
+    assert told(*others, hardest, wrong_case()) == [wrong]
+    assert told(others[0], wrong_case()) == [wrong]
 
 
 def test_what_cannot_be_tried_is_said() -> None:
