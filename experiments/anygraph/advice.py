@@ -49,13 +49,22 @@ def blame(reference: Reference, case: Case, effect: str) -> list[str]:
     """Units that this repetition comes from: they have this effect, ran again, and theirs is what is there twice."""
     attribution = reference.attribution
     again = [path for path in attribution.makers(effect) if case.reexecuted[path] or case.recalled[path]]
-    paths, extra = reference.effect_paths[effect], set(case.extra_items.get(effect, ()))
-    same = [
-        path
-        for path in again
-        if any(extra & counted(made.effects.get(effect, ()), paths).keys() for made in attribution.of(path))
-    ]
+    extra = set(case.extra_items.get(effect, ()))
+    same = [path for path in again if extra & _items(reference, path, effect)]
     return same or again or attribution.makers(effect) or [UNKNOWN]
+
+
+def _items(reference: Reference, path: str, effect: str) -> set[str]:
+    """Effects of a unit, as they can be compared."""
+    paths = reference.effect_paths[effect]
+    executions = reference.attribution.of(path)
+    return {item for made in executions for item in counted(made.effects.get(effect, ()), paths)}
+
+
+def _times_more(reference: Reference, path: str, effect: str, case: Case) -> int:
+    """How many of the repetitions of a case are this unit's."""
+    own = _items(reference, path, effect)
+    return sum(item in own for item in case.extra_items.get(effect, ())) or case.duplicates[effect]
 
 
 def _finding(
@@ -68,7 +77,7 @@ def _finding(
         kind=attribution.kind(path),
         effect=effect,
         repeated_at=tuple(describe(case.boundary) for case in cases),
-        most=max((case.duplicates[effect] for case in cases), default=1),
+        most=max((_times_more(reference, path, effect, case) for case in cases), default=1),
         without_fault=without_fault,
         advice=tuple(_advice(attribution, path, effect, durability, functional)),
     )

@@ -72,6 +72,14 @@ def test_what_is_there_twice_tells_units_apart_that_both_ran_again() -> None:
     assert advice.blame(two, twice("pay", "tell", items=('"y"',)), "mails") == ["tell"]
 
 
+def test_each_unit_is_told_its_own_repetitions() -> None:
+    two = reference(made("pay", "x"), made("tell", "y"))
+    both = twice("pay", "tell", items=('"x"', '"y"', '"y"'))
+    found = advice.find(two, [both], "sync", False)
+    assert [(finding.node, finding.most) for finding in found] == [("pay", 1), ("tell", 2)]
+    assert headline(found[1], 3).startswith("node tell: mails happened up to 3 times when the process died")
+
+
 def test_without_attribution_nobody_is_blamed() -> None:
     assert advice.blame(reference(), twice("pay"), "mails") == [advice.UNKNOWN]
 
