@@ -31,6 +31,8 @@ MOST_RESUMES = 6
 AGAIN_SECONDS = 0.1
 # A driver that was not refused within this time drives.
 CLAIM_SECONDS = 1.0
+# The longest that the ledger takes until it looks whether its session lives.
+CLOCK_SECONDS = 3.0
 # What a take-over from a silent driver may take, beyond its lease.
 TAKE_OVER_SECONDS = 20.0
 
@@ -147,7 +149,8 @@ def run_ledger_killed(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
     told = len(lane.ledger.stories)
     armed = lane.ledger.restart(fault=plan.ledger)
     ended = case.finish()
-    if armed.alive:  # its boundary lies in a clean stop
+    if not armed.ends_within(CLOCK_SECONDS if plan.ledger.at.role == "ledger-liveness" else 0):
+        # its boundary lies in a clean stop
         armed.terminate()
         armed.ends_within(STOP_SECONDS)
     return case.evidence(ended, lane.ledger.stories[told:])

@@ -13,6 +13,9 @@ from experiments.lane import STOP_SECONDS, Lane
 from experiments.plan import NO_FAULT, Order, Plan
 from experiments.workload import Workload
 
+# Threads that act by the clock: the driver's heartbeat, and the ledger's look whether its session lives.
+BY_THE_CLOCK = ("heartbeat", "ledger-liveness")
+
 _numbers = itertools.count(1)
 
 
@@ -25,8 +28,8 @@ class Recording:
 
     @classmethod
     def of(cls, recorded: Sequence[Boundary]) -> Recording:
-        """Without what only time decides: how many heartbeats a run lives to send. The first one is always sent."""
-        kept = tuple(b for b in recorded if b.side != "at" and (b.role != "heartbeat" or b.occurrence == 1))
+        """Without what only time decides: how often a thread that acts by the clock acts in one run. Once it is kept."""
+        kept = tuple(b for b in recorded if b.side != "at" and (b.role not in BY_THE_CLOCK or b.occurrence == 1))
         return cls(boundaries=kept, moments=moments(kept))
 
     @property
