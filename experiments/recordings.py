@@ -28,7 +28,7 @@ class Recording:
 
     @classmethod
     def of(cls, recorded: Sequence[Boundary]) -> Recording:
-        """Without what only time decides: how often a thread that acts by the clock acts in one run. Once it is kept."""
+        """Without what only time decides: how often a thread that acts by the clock does so. Once is kept."""
         kept = tuple(b for b in recorded if b.side != "at" and (b.role not in BY_THE_CLOCK or b.occurrence == 1))
         return cls(boundaries=kept, moments=moments(kept))
 
