@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.boundaries import Boundary, Watch, moments, read_recording, recorder, role_of
-from experiments.recordings import Recording
+from experiments.recordings import BY_THE_CLOCK, Recording
 
 
 def before(label: str, occurrence: int = 1, role: str = "main") -> Boundary:
@@ -228,11 +228,13 @@ def test_every_boundary_belongs_to_one_moment() -> None:
 # --- recordings of a driver -------------------------------------------------------------------------------------------
 
 
-def test_of_the_heartbeats_the_first_one_counts_since_time_decides_about_the_others() -> None:
-    beats = [side("update leases", n, "heartbeat") for n in (1, 2, 3) for side in (before, after)]
+@pytest.mark.parametrize("role", BY_THE_CLOCK)
+def test_of_what_the_clock_does_the_first_counts_since_time_decides_about_the_others(role: str) -> None:
+    beats = [side("update leases", n, role) for n in (1, 2, 3) for side in (before, after)]
     point = Boundary(role="main", label="deliver: after effect", side="at")
     recording = Recording.of([before("x"), *beats, point, after("x")])
     assert recording.boundaries == (before("x"), *beats[:2], after("x"))
-    assert [moment.boundary for moment in recording.role("heartbeat")] == beats[:2]
+    assert [moment.boundary for moment in recording.role(role)] == beats[:2]
     assert [moment.boundary for moment in recording.role("main")] == [before("x"), after("x")]
     assert recording.role("send") == ()
+    assert recording.shape == ("before x (main)", *map(str, beats[:2]), "after x (main)")
