@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from experiments import checker, sweep
 from experiments.case import (
@@ -130,8 +131,10 @@ def run_campaign(options: Options, tell: Told) -> Results:
         def enough() -> bool:
             return time.monotonic() > over or (options.planted is not None and campaign.wrong() >= ENOUGH_WRONG)
 
-        jobs = [*(campaign.hunt(mutant) for mutant in mutants), *(campaign.job(task) for task in tasks)]
-        work_off(services, jobs, stop=enough)
+        jobs = [*(campaign.hunt(mutant) for mutant in mutants)]
+        jobs += [campaign.job(task) for task in tasks if task.options.lease_seconds is None]
+        patient = [campaign.job(task) for task in tasks if task.options.lease_seconds is not None]
+        work_off(services, jobs, patient=patient, stop=enough)
     verdict, reasons = conclude(campaign, options)
     return Results(
         store=options.store,
@@ -153,23 +156,35 @@ def run_campaign(options: Options, tell: Told) -> Results:
 
 
 def record(services: Cluster, planted: str | None) -> Recorded:
-    """Runs without a fault: what they pass, and what they make."""
-    lanes = Lanes(services)
-    try:
+    """Runs without a fault: what they pass, and what they make.
+
+    The first run in a fresh lane makes its tables, which later ones do not; so none of these is recorded.
+    """
+    onward, plain = Onward(), Plain()
+    found: dict[str, Any] = {}
+
+    def drivers(lanes: Lanes) -> None:
         lane = lanes.get(LaneOptions(planted=planted))
-        onward, plain = Onward(), Plain()
-        reference, control_reference = run_killed(onward, NO_FAULT, lane), run_killed(plain, NO_FAULT, lane)
-        return Recorded(
-            reference=reference,
-            control_reference=control_reference,
-            driver=record_driver(onward, lane),
-            order=record_driver(onward, lane, "checkpoint first"),
-            ledger=record_ledger(onward, lane),
-            plain_provider=record_ledger(onward, lanes.get(LaneOptions(plain_provider=True, planted=planted))),
-            control=record_driver(plain, lane),
-        )
-    finally:
-        lanes.close()
+        found["reference"] = run_killed(onward, NO_FAULT, lane)
+        found["driver"] = record_driver(onward, lane)
+        found["order"] = record_driver(onward, lane, "checkpoint first")
+
+    def control(lanes: Lanes) -> None:
+        lane = lanes.get(ORDINARY)
+        found["control_reference"] = run_killed(plain, NO_FAULT, lane)
+        found["control"] = record_driver(plain, lane)
+
+    def ledger(name: str, options: LaneOptions) -> Job:
+        def do(lanes: Lanes) -> None:
+            run_killed(onward, NO_FAULT, lanes.get(options))
+            found[name] = record_ledger(onward, lanes.get(options))
+
+        return do
+
+    plain_provider = LaneOptions(planted=planted, plain_provider=True)
+    jobs = [drivers, control, ledger("ledger", LaneOptions(planted=planted)), ledger("plain_provider", plain_provider)]
+    work_off(services, jobs)
+    return Recorded(**found)
 
 
 def _tasks(recorded: Recorded, planted: str | None, *, alone: bool) -> list[Task]:

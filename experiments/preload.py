@@ -48,7 +48,6 @@ PROFILE = {
 
 for name in (
     "experiments.workload",
-    "experiments.workload",
     "experiments.observed_ledger",
     "graph.build",
     "graph.models",

@@ -14,11 +14,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self
 
 import psutil
@@ -151,7 +152,8 @@ class ForkServer:
             if self._closed:
                 raise NotRun("The experiment was stopped.")
             process = self._context.Process(target=_work, args=(work, told, arguments))
-            process.start()
+            with _no_main_module():
+                process.start()
             running = Running(process, told, self._lock)
             self._running = {other for other in self._running if other.alive} | {running}
             return running
@@ -159,6 +161,20 @@ class ForkServer:
     def run(self, work: Work, told: Path, *arguments: Any, seconds: float = LONGEST_SECONDS) -> Process:
         """Run `work` in a process of its own until that ends; its story."""
         return self.start(work, told, *arguments).wait(seconds)
+
+
+@contextmanager
+def _no_main_module() -> Generator[None]:
+    """Hide the command that runs the experiment from multiprocessing, which would import it anew in every process.
+
+    What a process does is always a function of a module, so nothing of it is needed there.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _work(work: Work, told: Path, arguments: tuple[Any, ...]) -> None:

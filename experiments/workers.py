@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from experiments.cluster import Cluster
@@ -15,7 +15,7 @@ from experiments.lane import Lane
 from experiments.mutants import plant_in_database
 
 # Cases wait much of their time: for leases, for processes to die. So more of them than processors.
-WORKERS = max(3, min(8, (os.cpu_count() or 2) + 1))
+WORKERS = max(4, min(8, (os.cpu_count() or 2) + 2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,28 +63,33 @@ class Lanes:
         self._stack.close()
 
 
-def work_off(cluster: Cluster, jobs: Iterable[Job], *, stop: Callable[[], bool] = lambda: False) -> None:
-    """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly."""
-    waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    for job in jobs:
-        waiting.put(job)
+def work_off(
+    cluster: Cluster,
+    jobs: Iterable[Job],
+    *,
+    patient: Iterable[Job] = (),
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly.
+
+    `patient` jobs wait most of their time, for a lease to be over. Half of the workers begin with them, and the others
+    end with them, so that there is always something to compute meanwhile.
+    """
+    computing, waiting = deque(jobs), deque(patient)
     errors: list[BaseException] = []
 
-    def worker() -> None:
+    def worker(number: int) -> None:
         lanes = Lanes(cluster)
+        order = (waiting, computing) if number % 2 else (computing, waiting)
         try:
-            while not errors and not stop():
-                try:
-                    job = waiting.get_nowait()
-                except queue.Empty:
-                    return
+            while not errors and not stop() and (job := _next(order)) is not None:
                 job(lanes)
         except BaseException as error:
             errors.append(error)
         finally:
             lanes.close()
 
-    threads = [threading.Thread(target=worker, name=f"case-worker {n}", daemon=True) for n in range(WORKERS)]
+    threads = [threading.Thread(target=worker, args=(n,), name=f"case-worker {n}", daemon=True) for n in range(WORKERS)]
     for thread in threads:
         thread.start()
     try:
@@ -98,6 +103,14 @@ def work_off(cluster: Cluster, jobs: Iterable[Job], *, stop: Callable[[], bool] 
         raise
     if errors:
         raise _first(errors)
+
+
+def _next(queues: Iterable[deque[Job]]) -> Job | None:
+    """The next job of the first queue that has one; taking from a deque is one step."""
+    for waiting in queues:
+        with suppress(IndexError):
+            return waiting.popleft()
+    return None
 
 
 def _first(errors: list[BaseException]) -> BaseException:
