@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
@@ -126,13 +127,31 @@ def _reading(place: str | Path, run_id: str) -> Generator[Query]:
                 statement.format(runs="", ledger="", checkpoints=""), (run_id,)
             ).fetchall()
         return
-    import psycopg
-
     checkpoints = "" if "search_path" in place else "onward."
+    postgres = _connection(place)
 
     def query(statement: str) -> Rows:
         sql = statement.format(runs="onward.", ledger="onward_ledger.", checkpoints=checkpoints).replace("?", "%s")
         return postgres.execute(sql.encode(), (run_id,)).fetchall()
 
-    with psycopg.connect(place, autocommit=True) as postgres:
-        yield query
+    yield query
+
+
+_connections = threading.local()
+
+
+def _connection(place: str) -> Any:
+    """This thread's connection to a database: it looks twice in each case, and a connection costs a process there."""
+    import psycopg
+
+    found: dict[str, Any] = _connections.__dict__
+    if place not in found or found[place].closed:
+        found[place] = psycopg.connect(place, autocommit=True, application_name="onward experiment")
+    return found[place]
+
+
+def close_connections() -> None:
+    """Close those of this thread."""
+    found: dict[str, Any] = _connections.__dict__
+    while found:
+        found.popitem()[1].close()

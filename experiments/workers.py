@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from experiments.cluster import Cluster
 from experiments.errors import NotRun
 from experiments.lane import Lane
+from experiments.look import close_connections
 from experiments.mutants import plant_in_database
 
 # Cases wait much of their time: for leases, for processes to die. So more of them than processors.
-WORKERS = max(4, min(8, (os.cpu_count() or 2) + 2))
+WORKERS = max(3, min(8, (os.cpu_count() or 2) + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class Lanes:
     def close(self) -> None:
         """Stop the ledgers of these lanes."""
         self._open.clear()
+        close_connections()
         self._stack.close()
 
 
