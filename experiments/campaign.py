@@ -26,7 +26,7 @@ from experiments.case import (
     run_ledger_stopped,
     run_requests,
 )
-from experiments.cluster import Cluster, cluster
+from experiments.cluster import cluster
 from experiments.evidence import Evidence
 from experiments.lane import Lane
 from experiments.mutants import MUTANTS, Mutant
@@ -35,7 +35,7 @@ from experiments.progress import Progress, Told
 from experiments.randomly import draw, run_random
 from experiments.recordings import Recording, record_driver, record_ledger, record_recovery
 from experiments.results import Hunted, Outcome, Results, Verdict, reached
-from experiments.workers import ORDINARY, Job, LaneOptions, Lanes, work_off
+from experiments.workers import ORDINARY, Job, LaneOptions, Lanes, Workers
 from experiments.workload import Onward, Plain, Workload
 from runs.settings import StoreKind
 
@@ -121,9 +121,9 @@ def run_campaign(options: Options, tell: Told) -> Results:
     """Start a cluster, record, run every case in it, and judge. `tell` gets lines of progress."""
     began = time.monotonic()
     tell(f"starting {options.store}, the ledger and the oracle in a temporary home")
-    with cluster(options.store, keep=options.keep) as services:
-        recorded = record(services, options.planted)
-        tasks = [task for task in _chosen(services, recorded, options, tell) if _wanted(task.plan, options.only)]
+    with cluster(options.store, keep=options.keep) as services, Workers(services) as workers:
+        recorded = record(workers, options.planted)
+        tasks = [task for task in _chosen(workers, recorded, options, tell) if _wanted(task.plan, options.only)]
         mutants = list(MUTANTS.values()) if options.whole and options.planted is None else []
         campaign = _Campaign(recorded, Progress(len(tasks) + len(mutants), tell), len(tasks))
         over = began + (options.minutes * 60 if options.minutes is not None else math.inf)
@@ -134,7 +134,7 @@ def run_campaign(options: Options, tell: Told) -> Results:
         jobs = [*(campaign.hunt(mutant) for mutant in mutants)]
         jobs += [campaign.job(task) for task in tasks if task.options.lease_seconds is None]
         patient = [campaign.job(task) for task in tasks if task.options.lease_seconds is not None]
-        work_off(services, jobs, patient=patient, stop=enough)
+        workers.work_off(jobs, patient=patient, stop=enough)
     verdict, reasons = conclude(campaign, options)
     return Results(
         store=options.store,
@@ -155,7 +155,7 @@ def run_campaign(options: Options, tell: Told) -> Results:
     )
 
 
-def record(services: Cluster, planted: str | None) -> Recorded:
+def record(workers: Workers, planted: str | None) -> Recorded:
     """Runs without a fault: what they pass, and what they make.
 
     The first run in a fresh lane makes its tables, which later ones do not; so none of these is recorded.
@@ -183,7 +183,7 @@ def record(services: Cluster, planted: str | None) -> Recorded:
 
     plain_provider = LaneOptions(planted=planted, plain_provider=True)
     jobs = [drivers, control, ledger("ledger", LaneOptions(planted=planted)), ledger("plain_provider", plain_provider)]
-    work_off(services, jobs)
+    workers.work_off(jobs)
     return Recorded(**found)
 
 
@@ -212,10 +212,10 @@ def _tasks(recorded: Recorded, planted: str | None, *, alone: bool) -> list[Task
     return [Task(plan=plan, options=options) for options, plans in groups for plan in plans]
 
 
-def _chosen(services: Cluster, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
+def _chosen(workers: Workers, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
     """The cases of the campaign that is asked for."""
     if options.pairs:
-        return _pair_tasks(services, recorded, options, tell)
+        return _pair_tasks(workers, recorded, options, tell)
     if options.random is not None:
         return _random_tasks(recorded, options)
     tasks = _tasks(recorded, options.planted, alone=options.store == "sqlite")
@@ -233,7 +233,7 @@ def _hunting(mutant: Mutant, recorded: Recorded) -> list[Task]:
     return [Task(plan=plan, options=options) for plan in plans]
 
 
-def _pair_tasks(services: Cluster, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
+def _pair_tasks(workers: Workers, recorded: Recorded, options: Options, tell: Told) -> list[Task]:
     """Every moment of every recovery that differs from the others.
 
     Many first kills leave the same behind (nothing durable lies between them), and the recoveries from them pass the
@@ -250,7 +250,7 @@ def _pair_tasks(services: Cluster, recorded: Recorded, options: Options, tell: T
 
         return do
 
-    work_off(services, [recording(plan) for plan in firsts])
+    workers.work_off([recording(plan) for plan in firsts])
     kinds: dict[tuple[str, ...], Plan] = {}
     for plan in firsts:
         kinds.setdefault(recoveries[plan].shape, plan)

@@ -165,6 +165,7 @@ def run_driver_stopped(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
         case.ended(silent)
         return case.evidence(case.finish())
     place = case.expect()
+    time.sleep(lane.settings.lease_seconds)  # before that nobody may take over
     case.ended(take_over(case))
     world = case.look()
     ended = world if world.status in OVER else case.finish()

@@ -34,8 +34,9 @@ def driver_plans(recording: Recording) -> list[Plan]:
 
 
 def order_plans(recording: Recording) -> list[Plan]:
-    """With checkpoints forced in front of writes: killed at every moment of the thread that stores both."""
-    return _killed("order", recording.role("background"), "checkpoint first")
+    """With checkpoints forced in front of writes: killed just before and just after each of their commits."""
+    commits = [m for m in recording.role("background") if any(b.label in LAST_ACTS for b in m.boundaries)]
+    return _killed("order", commits, "checkpoint first")
 
 
 def pair_plans(first: Plan, recovery: Recording) -> list[Plan]:

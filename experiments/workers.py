@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from experiments.cluster import Cluster
 from experiments.errors import NotRun
@@ -61,50 +63,66 @@ class Lanes:
     def close(self) -> None:
         """Stop the ledgers of these lanes."""
         self._open.clear()
-        close_connections()
         self._stack.close()
 
 
-def work_off(
-    cluster: Cluster,
-    jobs: Iterable[Job],
-    *,
-    patient: Iterable[Job] = (),
-    stop: Callable[[], bool] = lambda: False,
-) -> None:
-    """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly.
+class Workers:
+    """Workers with their lanes, for one batch of jobs after the other. Usable as a context manager."""
 
-    `patient` jobs wait most of their time, for a lease to be over. Half of the workers begin with them, and the others
-    end with them, so that there is always something to compute meanwhile.
-    """
-    computing, waiting = deque(jobs), deque(patient)
-    errors: list[BaseException] = []
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lanes = [Lanes(cluster) for _ in range(WORKERS)]
 
-    def worker(number: int) -> None:
-        lanes = Lanes(cluster)
-        order = (waiting, computing) if number % 2 else (computing, waiting)
-        try:
-            while not errors and not stop() and (job := _next(order)) is not None:
-                job(lanes)
-        except BaseException as error:
-            errors.append(error)
-        finally:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lanes in self._lanes:
             lanes.close()
 
-    threads = [threading.Thread(target=worker, args=(n,), name=f"case-worker {n}", daemon=True) for n in range(WORKERS)]
-    for thread in threads:
-        thread.start()
-    try:
+    def work_off(
+        self,
+        jobs: Iterable[Job],
+        *,
+        patient: Iterable[Job] = (),
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly.
+
+        `patient` jobs wait most of their time, for a lease to be over. Half of the workers begin with them, and the
+        others end with them, so that there is always something to compute meanwhile.
+        """
+        computing, waiting = deque(jobs), deque(patient)
+        errors: list[BaseException] = []
+
+        def worker(number: int) -> None:
+            order = (waiting, computing) if number % 2 else (computing, waiting)
+            try:
+                while not errors and not stop() and (job := _next(order)) is not None:
+                    job(self._lanes[number])
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                close_connections()
+
+        threads = [
+            threading.Thread(target=worker, args=(n,), name=f"case-worker {n}", daemon=True) for n in range(WORKERS)
+        ]
         for thread in threads:
-            thread.join()
-    except BaseException as interrupted:  # Ctrl-C: end what runs, so that the workers come back
-        errors.append(interrupted)
-        cluster.forks.close()
-        for thread in threads:
-            thread.join()
-        raise
-    if errors:
-        raise _first(errors)
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as interrupted:  # Ctrl-C: end what runs, so that the workers come back
+            errors.append(interrupted)
+            self._cluster.forks.close()
+            for thread in threads:
+                thread.join()
+            raise
+        if errors:
+            raise _first(errors)
 
 
 def _next(queues: Iterable[deque[Job]]) -> Job | None:

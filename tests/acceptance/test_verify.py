@@ -128,11 +128,11 @@ from experiments.cluster import cluster
 from experiments.mutants import MUTANTS
 from experiments.progress import Progress
 from experiments.results import _hunt
-from experiments.workers import work_off
+from experiments.workers import Workers
 
-with cluster("sqlite") as services:
-    campaign = _Campaign(record(services, None), Progress(len(MUTANTS), lambda line: None), planned=0)
-    work_off(services, [campaign.hunt(mutant) for mutant in MUTANTS.values()])
+with cluster("sqlite") as services, Workers(services) as workers:
+    campaign = _Campaign(record(workers, None), Progress(len(MUTANTS), lambda line: None), planned=0)
+    workers.work_off([campaign.hunt(mutant) for mutant in MUTANTS.values()])
 (out / "hunts").write_text(json.dumps([_hunt(hunted) for hunted in campaign.hunted]))
 print("hunts=0")
 """
