@@ -344,7 +344,8 @@ def conclude(campaign: _Campaign, options: Options) -> tuple[Verdict, list[str]]
     """The verdict and why. One contradiction disproves the claim, also where another case proves nothing."""
     outcomes = list(campaign.outcomes.values())
     wrong = [f"{o.case.plan.group}, {o.case.name}: {v}" for o in outcomes for v in o.violations]
-    invalid = [f"{o.case.plan.group}, {o.case.name}: {v}" for o in outcomes for v in o.invalid]
+    unproved = [(o, v) for o in outcomes for v in o.invalid if v.seen != checker.NOTHING_STRUCK]
+    invalid = [f"{o.case.plan.group}, {o.case.name}: {v}" for o, v in unproved]
     invalid += [f"without any fault: {v}" for v in _broken_reference(campaign.recorded)]
     if not outcomes:
         invalid.append("no case was run")

@@ -17,6 +17,9 @@ from experiments.story import Process
 
 ENDS = {"onward": "succeeded", "plain": "published"}  # of the run's row; of the graph's state, where there is no row
 
+# Of a random case: its plan came too late. It is no evidence, and no fault of the campaign either.
+NOTHING_STRUCK = "the run was over before anything struck"
+
 Invariant = Callable[[Evidence, Evidence], list[str]]
 
 
@@ -186,7 +189,7 @@ def the_faults_fired(case: Evidence, reference: Evidence) -> list[str]:
         if len(hit) != 1:
             found.append(f"the fault hit {len(hit)} ledger processes at {fault.at}")
     if case.plan.strikes and not (case.kills + case.service_kills + len(case.clients)):
-        found.append("the run was over before anything struck")
+        found.append(NOTHING_STRUCK)
     crashes = sum(process.crash is not None for process in case.processes)
     meant = sum(fault.how != "stop" for fault in case.plan.driver)
     if crashes > meant:

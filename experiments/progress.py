@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from experiments.checker import NOTHING_STRUCK
 from experiments.plan import GROUPS, Plan
 from experiments.results import Outcome
 
@@ -42,8 +43,9 @@ class Progress:
                 self._words["control wrong" if outcome.case.duplicates else "control clean"] += 1
             else:
                 self._words[outcome.word] += 1
-            if outcome.violations or outcome.invalid:
-                first = (*outcome.violations, *outcome.invalid)[0]
+            bad = [v for v in (*outcome.violations, *outcome.invalid) if v.seen != NOTHING_STRUCK]
+            if bad:
+                first = bad[0]
                 self._tell(f"{outcome.word.upper()} {GROUPS.get(plan.group, plan.group)}, {plan.name}: {first}")
             self._say(plan.group)
 
