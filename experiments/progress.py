@@ -33,7 +33,7 @@ class Progress:
 
     @staticmethod
     def _about() -> str:
-        return "a run killed at one moment each, resumed in another process, and counted"
+        return "each a run under faults, resumed in another process, and counted"
 
     def done(self, plan: Plan, outcome: Outcome) -> None:
         """One more case."""
