@@ -26,7 +26,7 @@ class Run:
 
 def test_it_says_how_many_there_are_and_then_a_line_now_and_then() -> None:
     run = Run(100)
-    assert run.told == ["100 cases: a run killed at one moment each, resumed in another process, and counted"]
+    assert run.told == ["100 cases: each a run under faults, resumed in another process, and counted"]
     assert run.done(EVERY_SECONDS - 1) == []
     assert run.done(1.0) == ["[2/100] points: 0.5 cases a second; 2 ok"]  # too early to say how long it takes
     assert run.done(EVERY_SECONDS - 0.5) == []
