@@ -74,8 +74,8 @@ class LedgerService:
                 raise NotRun.because("ledger", errors_of(told))
             time.sleep(LOOK_EVERY_SECONDS)
         if ready.exists():
-            self._listening = running
             self._relay.target = int(json.loads(ready.read_text(encoding="utf-8"))["url"].rpartition(":")[2])
+            self._listening = running  # last: whoever waits for this goes through the relay at once
         elif fault is None:
             raise NotRun.because("ledger", errors_of(told))
         return running
