@@ -58,6 +58,7 @@ class Case:
         self.clients: list[Process] = []
         self.waiting = False
         self._dead = len(lane.ledger.killed)
+        self._serving = len(lane.ledger.stories) - 1
 
     def start(self, role: Role) -> Running:
         """Start a process that drives the run."""
@@ -128,7 +129,7 @@ class Case:
             services=tuple(Process.read(told, 0) for told in services or [])
             + self._lane.ledger.killed_since(self._dead),
             clients=tuple(self.clients),
-            refusals=self._lane.ledger.refusals(self.run_id),
+            refusals=self._lane.ledger.refusals(self.run_id, self._serving),
             died_at=self._died_at,
             seconds=time.monotonic() - self._began,
         )

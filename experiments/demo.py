@@ -101,9 +101,7 @@ def screen(showing: Showing) -> Iterator[Line]:
         f"Real processes, {showing.seconds:.0f} seconds, counted by an oracle that is not the ledger. Next:", "dim"
     )
     yield Line("  uv run onward run examples/sales.xlsx --approve    a workbook in, a checked report out", "dim")
-    yield Line(
-        "  uv run verify.py                                   every crash point, with the control beside it", "dim"
-    )
+    yield Line("  uv run verify.py                                   every boundary, with the control beside it", "dim")
 
 
 def _processes(case: Evidence) -> Iterator[Line]:

@@ -25,7 +25,7 @@ from experiments.observed_ledger import LedgerSpec, serve_observed
 from experiments.oracle import Oracle
 from experiments.processes import ForkServer, Running
 from experiments.relay import Relay
-from experiments.story import Process, errors_of
+from experiments.story import Process, Story, errors_of
 from onward_ledger.client import LedgerClient
 from onward_ledger.database import Database
 from runs import local_ledger
@@ -110,9 +110,9 @@ class LedgerService:
         """The stories of the processes that `kill` hit, behind the first so many."""
         return tuple(Process.read(told, -signal.SIGKILL) for told in self.killed[count:])
 
-    def refusals(self, run_id: str) -> tuple[str, ...]:
-        """The codes of what any process of the service refused in a run."""
-        said = [line for told in self.stories for line in Process.read(told, 0).refused]
+    def refusals(self, run_id: str, since: int) -> tuple[str, ...]:
+        """The codes of what the service refused in a run, by its processes behind the first so many."""
+        said = [line for told in self.stories[since:] for line in Process.read(told, 0).refused]
         return tuple(line.removesuffix(f" {run_id}") for line in said if line.endswith(run_id))
 
     def replace(self) -> None:
@@ -171,6 +171,23 @@ class Lane:
         return replace(self, settings=self.settings.model_copy(update={"lease_seconds": seconds}))
 
 
+def _make_tables(forks: ForkServer, folder: Path, settings: Settings, plain_dsn: str) -> None:
+    """Once, in a process of its own: the first case of a lane then passes the same boundaries as all others."""
+    made = forks.run(make_tables, folder / "tables.txt", settings, plain_dsn)
+    if made.end != "made":
+        raise NotRun.because("set-up of the tables", errors_of(folder / "tables.txt"))
+
+
+def make_tables(story: Story, settings: Settings, plain_dsn: str) -> str:
+    """Make the tables of the runs and of both checkpointers, the product's and the control's."""
+    from experiments.baselines.plain import open_plain_saver
+    from runs.checkpoints import set_up
+
+    set_up(open_store(settings))
+    with open_plain_saver(settings.store, plain_dsn):
+        return "made"
+
+
 @contextmanager
 def open_lane(
     folder: Path,
@@ -220,7 +237,7 @@ def open_lane(
             stack.callback(ledger.stop)
             ledger.start()
             database = stack.enter_context(contextlib.closing(open_store(settings).database("onward experiment")))
-            database.migrate()
+            _make_tables(forks, folder, settings, plain_dsn)
             yield Lane(
                 folder=folder,
                 settings=settings,

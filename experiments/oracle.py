@@ -71,7 +71,7 @@ class Oracle:
     def effects(self, run_id: str) -> tuple[Effect, ...]:
         """Every effect of one run, in order."""
         lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
-        told = [Effect.from_json(json.loads(line)) for line in lines]
+        told = [Effect.from_json(json.loads(line)) for line in lines if run_id in line]  # parse no other run's
         return tuple(effect for effect in told if effect.run_id == run_id)
 
 

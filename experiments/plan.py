@@ -31,10 +31,13 @@ What = Literal["kill driver", "kill ledger", "silence driver", "ask again"]
 
 @dataclass(frozen=True, kw_only=True)
 class Strike:
-    """Something that happens at a time and not at a boundary: so long after the driver of that time was started."""
+    """Something that happens at a time and not at a boundary: so far into a run, as a share of its length.
+
+    It is counted from the start of the driver of that time.
+    """
 
     what: What
-    after_seconds: float
+    after_share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class Plan:
 
     `restless`: the model writes something else each time it is asked. `order`: see `experiments.write_order`.
     `rejected`: nobody approves the publication, and a person rejects it in the end. `strikes`: what falls at any time.
+    `run_seconds`: how long a run takes here without a fault, which the strikes are measured by.
     """
 
     group: str
@@ -53,6 +57,7 @@ class Plan:
     restless: bool = False
     rejected: bool = False
     strikes: tuple[Strike, ...] = ()
+    run_seconds: float = 0.0
 
     @property
     def faults(self) -> int:

@@ -32,12 +32,12 @@ class Drawn:
     plain_provider: bool
 
 
-def draw(seed: int, number: int, run_seconds: float) -> Drawn:
-    """The plan with this number. `run_seconds` is what a run takes without faults: strikes fall within it."""
+def draw(seed: int, number: int) -> Drawn:
+    """The plan with this number, the same on every machine. Strikes fall within the length of a run."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a plan to be repeated, no secret
     count = rng.randint(1, MOST_STRIKES)
     strikes = tuple(
-        Strike(what=rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0], after_seconds=rng.uniform(0, run_seconds))
+        Strike(what=rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0], after_share=rng.random())
         for _ in range(count)
     )
     plan = Plan(group="random", name=f"seed {seed} number {number}", strikes=strikes, restless=rng.random() < 0.2)
@@ -50,7 +50,7 @@ def run_random(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
     silent: list[tuple[int, Running]] = []
     driver = case.start(case.role())
     for strike in plan.strikes:
-        if driver.ends_within(strike.after_seconds):
+        if driver.ends_within(strike.after_share * plan.run_seconds):
             case.ended(driver)
             driver = case.start(case.role())
             continue

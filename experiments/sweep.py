@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from experiments.boundaries import Boundary, Moment
 from experiments.crash_points import NAMES, crash_point
-from experiments.nemesis import Fault, How
+from experiments.nemesis import Fault
 from experiments.plan import Order, Plan
 from experiments.recordings import Recording
 
@@ -19,9 +19,9 @@ FIRST_STATEMENTS = ("insert into checkpoint_blobs", "insert into checkpoints")
 def point_plans() -> list[Plan]:
     """The named crash points, and the hardest of them with a model that writes something else afterwards."""
     plans = [Plan(group="points", name=name, driver=(Fault(at=crash_point(name)),)) for name in NAMES]
-    name = "write_draft: after effect"
-    restless = Plan(group="points", name=f"{name}, then the model writes something else", restless=True)
-    return [*plans, Plan(group="points", name=restless.name, driver=(Fault(at=crash_point(name)),), restless=True)]
+    hardest = "write_draft: after effect"
+    name = f"{hardest}, then the model writes something else"
+    return [*plans, Plan(group="points", name=name, driver=(Fault(at=crash_point(hardest)),), restless=True)]
 
 
 def _killed(group: str, at: Iterable[Moment], order: Order = "natural") -> list[Plan]:
@@ -35,8 +35,12 @@ def driver_plans(recording: Recording) -> list[Plan]:
 
 def order_plans(recording: Recording) -> list[Plan]:
     """With checkpoints forced in front of writes: killed just before and just after each of their commits."""
-    commits = [m for m in recording.role("background") if any(b.label in LAST_ACTS for b in m.boundaries)]
-    return _killed("order", commits, "checkpoint first")
+    return _killed("order", commits(recording), "checkpoint first")
+
+
+def commits(recording: Recording) -> list[Moment]:
+    """The moments around the commits of the thread that stores checkpoints and writes."""
+    return [m for m in recording.role("background") if any(b.label in LAST_ACTS for b in m.boundaries)]
 
 
 def pair_plans(first: Plan, recovery: Recording) -> list[Plan]:
@@ -98,8 +102,7 @@ def decision_plans() -> list[Plan]:
 
 
 def _stop(at: Boundary) -> Fault:
-    how: How = "stop"
-    return Fault(at=at, how=how)
+    return Fault(at=at, how="stop")
 
 
 # --- hunts: the cases that must catch each mutant ---------------------------------------------------------------------
@@ -107,11 +110,12 @@ def _stop(at: Boundary) -> Fault:
 
 def hunt_plans(hunt: str, driver: Recording, *, restless: bool) -> list[Plan]:
     """The cases of a mutant's hunt, most promising first."""
-    send = {"ledger after effect": ("the effect", "after"), "ledger before effect": ("put an object", "before")}
+    send = {
+        "ledger after effect": Boundary(role="send", label="the effect", side="after"),
+        "ledger before effect": Boundary(role="send", label="put an object"),
+    }
     if hunt in send:
-        label, side = send[hunt]
-        at = Boundary(role="send", label=label, side="before" if side == "before" else "after")
-        return [Plan(group="ledger", name=str(at), ledger=Fault(at=at))]
+        return [Plan(group="ledger", name=str(send[hunt]), ledger=Fault(at=send[hunt]))]
     if hunt == "points":
         return [plan for plan in point_plans() if "after effect" in plan.name and plan.restless == restless]
     if hunt == "requests":

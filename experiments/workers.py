@@ -91,7 +91,7 @@ class Workers:
     ) -> None:
         """Do every job, several at a time. The first error ends all of them and is raised; so does `stop`, quietly.
 
-        `patient` jobs wait most of their time, for a lease to be over. Half of the workers begin with them, and the
+        `patient` jobs wait most of their time, for a lease to be over. Every second worker begins with them, and the
         others end with them, so that there is always something to compute meanwhile.
         """
         computing, waiting = deque(jobs), deque(patient)

@@ -15,7 +15,6 @@ from experiments.anygraph.loading import PACKAGES
 
 for name in (
     "aiosqlite",
-    "experiments.anygraph.command",  # of verify.py, whose top every process runs again
     "experiments.anygraph.work",
     "experiments.processes",
     "httpcore",

@@ -63,15 +63,15 @@ class DirectActions(Actions):
         receipt = {"entry": entry, "digest": params["digest"]}
         self._story.tell(COMMITTED + receipt_name(kind, receipt))
         self._watch.point(f"{step}: after effect")
-        return _record(self._run.thread_id, step, slot, kind, resource, params, Status.SUCCEEDED, receipt)
+        return unkept(self._run.thread_id, step, slot, kind, resource, params, Status.SUCCEEDED, receipt)
 
     def propose(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
         """Whoever started the run has approved the publication."""
         resource, params = build()
-        return _record(self._run.thread_id, step, slot, kind, resource, params, Status.PREPARED, None)
+        return unkept(self._run.thread_id, step, slot, kind, resource, params, Status.PREPARED, None)
 
 
-def _record(
+def unkept(
     run_id: str,
     step: str,
     slot: str,
@@ -159,7 +159,7 @@ def drive(run: PlainRun, story: Story, watch: Watch) -> str:
 
     objects = Objects(str(run.objects))
     run.scratch.mkdir(parents=True, exist_ok=True)
-    with _saver(run) as saver, QueryServer() as queries:
+    with open_plain_saver(run.store, run.dsn) as saver, QueryServer() as queries:
         context = Context(
             run_id=run.thread_id,
             epoch=0,
@@ -180,20 +180,20 @@ def drive(run: PlainRun, story: Story, watch: Watch) -> str:
 
 
 @contextmanager
-def _saver(run: PlainRun) -> Generator[Any]:
+def open_plain_saver(store: str, dsn: str) -> Generator[Any]:
     """The stock checkpointer of either store, with its tables made."""
-    if run.store == "sqlite":
+    if store == "sqlite":
         import sqlite3
 
         from langgraph.checkpoint.sqlite import SqliteSaver
 
-        with closing(sqlite3.connect(run.dsn, check_same_thread=False)) as connection:
+        with closing(sqlite3.connect(dsn, check_same_thread=False)) as connection:
             saver = SqliteSaver(connection)
             saver.setup()
             yield saver
     else:
         from langgraph.checkpoint.postgres import PostgresSaver
 
-        with PostgresSaver.from_conn_string(run.dsn) as saver:
+        with PostgresSaver.from_conn_string(dsn) as saver:
             saver.setup()
             yield saver

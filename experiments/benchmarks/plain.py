@@ -12,21 +12,20 @@ import uuid
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from experiments.baselines.plain import SilentRecorder
+from experiments.baselines.plain import SilentRecorder, unkept
 from experiments.benchmarks.graphs import Graph
 from experiments.benchmarks.product import ASKS, NAME, workbook
 from experiments.benchmarks.services import Services
 from graph.build import RECURSION_LIMIT
 from graph.context import Context
 from graph.models import OfflineAnalyst
-from onward_ledger.action import Action, ActionKey, Decision, Status, request_hash
+from onward_ledger.action import Action, Status
 from onward_ledger.objects import Objects
 from tools.action import Actions, Build
 from tools.files import Files
@@ -57,47 +56,12 @@ class DirectActions(Actions):
                 "insert into publications (resource, digest, params) values (%s, %s, %s)",
                 (resource, params["digest"], json.dumps(params)),
             )
-        return self._record(step, slot, kind, resource, params, Status.SUCCEEDED, {"digest": params["digest"]})
+        return unkept(self._run_id, step, slot, kind, resource, params, Status.SUCCEEDED, {"digest": params["digest"]})
 
     def propose(self, step: str, slot: str, kind: str, build: Build, *, rev: int = 1) -> Action:
         """Whoever started the run has approved the publication."""
         resource, params = build()
-        return self._record(step, slot, kind, resource, params, Status.PREPARED, None)
-
-    def _record(
-        self, step: str, slot: str, kind: str, resource: str, params: Any, status: Status, receipt: Any
-    ) -> Action:
-        """What the nodes read of an action. It is kept nowhere."""
-        now, key = datetime.now(UTC), ActionKey(self._run_id, step, slot)
-        hashed = request_hash(kind, resource, params)
-        decision = Decision(
-            decision_id=0,
-            action_id=key.action_id,
-            decision="approve",
-            principal="benchmark",
-            request_hash=hashed,
-            resource=resource,
-            scope=kind,
-            decided_at=now,
-        )
-        intent: dict[str, Any] = {"kind": kind, "resource": resource, "params": params, "request_hash": hashed}
-        return Action(
-            action_id=key.action_id,
-            run_id=self._run_id,
-            step=step,
-            slot=slot,
-            rev=1,
-            **intent,
-            status=status,
-            receipt=receipt,
-            epoch=0,
-            version=1,
-            events=0,
-            head="",
-            created_at=now,
-            updated_at=now,
-            decision=decision,
-        )
+        return unkept(self._run_id, step, slot, kind, resource, params, Status.PREPARED, None)
 
 
 @dataclass(frozen=True, kw_only=True)

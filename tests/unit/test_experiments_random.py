@@ -24,17 +24,17 @@ def test_the_bound_is_that_of_clopper_and_pearson(wrong: int, cases: int, bound:
 
 
 def test_a_seed_draws_the_same_plans_again() -> None:
-    first = [draw(1, number, 0.5) for number in range(50)]
-    assert first == [draw(1, number, 0.5) for number in range(50)]
-    assert first != [draw(2, number, 0.5) for number in range(50)]
+    first = [draw(1, number) for number in range(50)]
+    assert first == [draw(1, number) for number in range(50)]
+    assert first != [draw(2, number) for number in range(50)]
     assert len({drawn.plan.strikes for drawn in first}) == 50
 
 
 def test_every_kind_of_strike_and_of_provider_is_drawn_within_the_run() -> None:
-    drawn = [draw(7, number, 0.5) for number in range(300)]
+    drawn = [draw(7, number) for number in range(300)]
     strikes = [strike for one in drawn for strike in one.plan.strikes]
     assert {strike.what for strike in strikes} == set(WEIGHTS)
-    assert all(0 <= strike.after_seconds <= 0.5 for strike in strikes)
+    assert all(0 <= strike.after_share < 1 for strike in strikes)
     assert {len(one.plan.strikes) for one in drawn} == set(range(1, MOST_STRIKES + 1))
     assert {one.plain_provider for one in drawn} == {True, False}
     assert {one.plan.restless for one in drawn} == {True, False}
