@@ -43,7 +43,8 @@ def sqlite_objects(database: SqliteDatabase):
 
 
 def normalised(text: str | None) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"--.*", "", text or "")).strip()
+    """Without comments and layout: SQLite keeps the text of a statement, and an added column has its own."""
+    return re.sub(r"\s*([(),])\s*", r"\1", re.sub(r"\s+", " ", re.sub(r"--.*", "", text or ""))).strip()
 
 
 def postgres_objects(url: str, schema: str):

@@ -1,10 +1,10 @@
-"""What a provider is: a kind of effect, a declared class, and either send and lookup, or verify and apply.
+"""What a provider is: one kind of effect, what it declares, and either send and lookup, or verify and apply.
 
 The class says what can be promised after a crash between the effect and its record:
 
     transactional   the effect and its record are one commit: the window does not exist
     idempotent      send again with the same key, while the provider remembers it
-    queryable       look up; absent stays UNKNOWN for a person
+    queryable       look up; absent stays UNKNOWN for a person, unless the kind declares `resend_after_absent`
     opaque          UNKNOWN until a person settles it
 """
 
@@ -15,8 +15,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
-
 from onward_ledger.action import Action, Json
 from onward_ledger.database import Transaction
 
@@ -58,8 +56,15 @@ class Absent:
 
 
 @dataclass(frozen=True)
+class Several:
+    """The provider has more than one effect of this action: a duplicate, to be recorded and alarmed. At least two."""
+
+    effects: tuple[Applied, ...]
+
+
+@dataclass(frozen=True)
 class CannotTell:
-    """The provider could not be asked."""
+    """The provider could not be asked, or its answer says neither yes nor no."""
 
     reason: str
 
@@ -70,7 +75,7 @@ class Sound:
 
 
 Outcome = Applied | Refused | NotSent
-Found = Applied | Absent | CannotTell
+Found = Applied | Several | Absent | CannotTell
 Verdict = Sound | Refused | NotSent
 
 
@@ -99,13 +104,29 @@ class Deadline:
             raise DeadlinePassed(f"The send did not start within its {self.seconds:g} seconds.")
 
 
-class Provider(ABC):
-    """One kind of effect. `editable` names what an approver may change: keys of params, and `resource`."""
+@dataclass(frozen=True, kw_only=True)
+class ApprovalPolicy:
+    """Who has to approve an action of a kind before it is performed.
 
-    kind: ClassVar[str]
-    provider_class: ClassVar[ProviderClass]
-    needs_approval: ClassVar[bool] = False
-    editable: ClassVar[frozenset[str]] = frozenset()
+    `role`: approvers must hold it (None: any person who may decide). `principals`: only these people (empty: anybody
+    with the role). `approvers`: 1, or 2 for a second person who is not the first.
+    """
+
+    role: str | None = None
+    principals: frozenset[str] = frozenset()
+    approvers: int = 1
+
+
+class Provider(ABC):
+    """One kind of effect. `editable` names what an approver may change: keys of params, and `resource`.
+
+    What is declared here can be set on the class, or on an instance where a configuration says it.
+    """
+
+    kind: str
+    provider_class: ProviderClass
+    approval: ApprovalPolicy | None = None
+    editable: frozenset[str] = frozenset()
 
     @abstractmethod
     def validate(self, run_id: str, resource: str, params: Json) -> None:
@@ -113,23 +134,42 @@ class Provider(ABC):
 
 
 class SendingProvider(Provider):
-    """An effect outside the ledger's database. `send` runs once per claim, under the deadline."""
+    """An effect outside the ledger's database. `send` runs once per claim, under the deadline.
 
-    deadline_seconds: ClassVar[float] = 30.0
-    # How long the provider remembers a key (None: for ever), and how long a request of ours can stay under way.
-    key_lifetime_seconds: ClassVar[float | None] = None
-    request_lifetime_seconds: ClassVar[float] = 60.0
+    Times are in seconds. `deadline_seconds`: how long one send may take. `key_lifetime_seconds`: how long the provider
+    remembers an idempotency key (None: for ever). `request_lifetime_seconds`: how long a request of ours can stay under
+    way behind the end of its send. `settle_window_seconds`: how much later a look-up is sure to show it.
+    `resend_after_absent`: an effect that a look-up does not find behind both of these is sent again.
+    """
+
+    deadline_seconds: float = 30.0
+    key_lifetime_seconds: float | None = None
+    request_lifetime_seconds: float = 60.0
+    settle_window_seconds: float = 60.0
+    resend_after_absent: bool = False
+    looks_up: bool = True  # False: `lookup` can never tell
 
     @abstractmethod
     def send(self, action: Action, deadline: Deadline) -> Outcome:
-        """Perform the effect. Whatever is raised, but DeadlinePassed before the first write, means: unknown."""
+        """Perform the effect. Whatever is raised, but DeadlinePassed before the first write, means: unknown.
 
-    @abstractmethod
+        Call `deadline.check()` immediately before the first write, and bound every wait by `deadline.remaining`.
+        """
+
     def lookup(self, action: Action) -> Found:
-        """Ask the provider whether the effect is there; changes nothing."""
+        """Ask the provider whether the effect is there; changes nothing. What it raises counts as CannotTell."""
+        return CannotTell(f"Effects of kind {action.kind} cannot be looked up.")
 
-    def may_resend(self, action: Action, now: datetime) -> bool:
-        """Whether an absent effect may be sent again: only where the provider would not make a second one of it."""
+    def settled_at(self, action: Action) -> datetime:
+        """From when on an effect that a look-up does not find did not happen and will not.
+
+        Nothing of the last send can be under way any more, and the look-up shows everything.
+        """
+        assert action.deadline_at is not None, "only what was claimed can be looked up"
+        return action.deadline_at + timedelta(seconds=self.request_lifetime_seconds + self.settle_window_seconds)
+
+    def remembers(self, action: Action, now: datetime) -> bool:
+        """Whether a request that is sent now still finds the provider remembering the key of the first one."""
         if self.provider_class is not ProviderClass.IDEMPOTENT or action.first_sent_at is None:
             return False
         if self.key_lifetime_seconds is None:

@@ -1,4 +1,4 @@
--- The ledger's schema, version 1. A new database is made from this file alone.
+-- The ledger's schema, version 2. A new database is made from this file alone.
 
 -- The one clock: leases, deadlines and expiry are decided by it, and a test can set it for its connections.
 create function onward_now() returns timestamptz language sql volatile as $$
@@ -27,6 +27,7 @@ create table fences (
     closed_at      timestamptz,
     closed_by      text,
     closed_reason  text,
+    pruned_at      timestamptz,  -- its records were removed by age; it stays closed for ever
     check ((closed_at is null) = (closed_reason is null))
 );
 
@@ -63,6 +64,7 @@ create table actions (
     head           text not null,
     created_at     timestamptz not null,
     updated_at     timestamptz not null,
+    in_doubt       boolean not null default false,  -- PREPARED again although an earlier send may have had its effect
     unique (run_id, step, slot, rev),
     check ((status = 'SUCCEEDED') = (receipt is not null)),
     check (status not in ('IN_FLIGHT', 'UNKNOWN')
@@ -111,6 +113,9 @@ create table action_events (
 
 create function action_events_keep() returns trigger language plpgsql as $$
 begin
+    if tg_op = 'DELETE' and (select pruning from ledger) then
+        return old;
+    end if;
     raise exception 'action_events is append-only';
 end $$;
 create trigger action_events_keep before update or delete on action_events
@@ -129,7 +134,8 @@ create table grants (
     uses                integer not null check (uses >= 1),
     used                integer not null default 0 check (used >= 0),
     expires_at          timestamptz not null,
-    granted_at          timestamptz not null
+    granted_at          timestamptz not null,
+    revoked_at          timestamptz
 );
 create index grants_of_run on grants (run_id, kind);
 
@@ -152,6 +158,11 @@ create table decisions (
     superseded_at        timestamptz,
     grant_id             uuid references grants,
     successor_action_id  uuid references actions,
+    seconded_by          text,  -- the second approver, where the kind asks for two
+    seconded_at          timestamptz,
+    revoked_by           text,  -- an approval that was taken back before it was used; it is superseded too
+    revoked_reason       text,
+    approvers            integer not null default 1 check (approvers in (1, 2)),
     check ((decision = 'edit') = (successor_action_id is not null)),
     check (consumed_at is null or decision = 'approve'),
     check (consumed_at is null or superseded_at is null)
@@ -192,6 +203,51 @@ create table publications (
     published_at    timestamptz not null
 );
 create index publications_by_resource on publications (resource, publication_id);
+
+-- Which ledger this is, for as long as its records live, and whether it may send. A database that was restored from an
+-- older backup has forgotten sends: while `held_at` is set nothing is claimed. An operator releases it; until
+-- `look_first_until_at` a first send is preceded by a look-up where the kind has one. `pruning` is true only inside a
+-- transaction that removes what is too old.
+create table ledger (
+    only_row             boolean primary key default true check (only_row),
+    ledger_id            uuid not null,
+    made_at              timestamptz not null,
+    pruning              boolean not null default false,
+    held_at              timestamptz,
+    held_reason          text,
+    released_at          timestamptz,
+    released_by          text,
+    released_reason      text,
+    look_first_until_at  timestamptz,
+    check ((held_at is null) = (held_reason is null)),
+    check ((released_at is null) = (released_by is null))
+);
+
+-- Actions that the service performs by itself (mode async), while they are not settled. In order: nothing behind an
+-- earlier row of the same kind and resource is sent before that one is settled. A row with `dead_at` waits for a person.
+create table outbox (
+    action_id    uuid primary key references actions,
+    kind         text not null,
+    resource     text not null,
+    in_order     boolean not null,
+    stored_at    timestamptz not null,
+    dispatch_at  timestamptz not null,
+    attempts     integer not null default 0 check (attempts >= 0),
+    dead_at      timestamptz,
+    dead_reason  text,
+    check ((dead_at is null) = (dead_reason is null))
+);
+create index outbox_due on outbox (dispatch_at) where dead_at is null;
+create index outbox_lines on outbox (kind, resource, stored_at, action_id) where in_order;
+
+-- How often an UNKNOWN action was looked up in the background, and when next. Null: no more; a person settles it.
+create table look_ups (
+    action_id  uuid primary key references actions,
+    count      integer not null check (count >= 0),
+    again_at   timestamptz,
+    answer     text not null
+);
+create index look_ups_due on look_ups (again_at);
 
 -- An action with the decision that stands for it, as answers show it.
 create view actions_seen as

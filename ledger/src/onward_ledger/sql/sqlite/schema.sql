@@ -1,4 +1,4 @@
--- The ledger's schema, version 1. A new database is made from this file alone. onward_now() is registered by the
+-- The ledger's schema, version 2. A new database is made from this file alone. onward_now() is registered by the
 -- adapter on every connection; instants are UTC text with microseconds.
 
 -- One row per start of a service process. Only the holder of the lock file beside the database runs.
@@ -20,6 +20,7 @@ create table fences (
     closed_at      text,
     closed_by      text,
     closed_reason  text,
+    pruned_at      text,  -- its records were removed by age; it stays closed for ever
     check ((closed_at is null) = (closed_reason is null))
 ) strict;
 
@@ -55,6 +56,7 @@ create table actions (
     head           text not null,
     created_at     text not null,
     updated_at     text not null,
+    in_doubt       integer not null default 0 check (in_doubt in (0, 1)),  -- PREPARED again although an earlier send may have had its effect
     unique (run_id, step, slot, rev),
     check ((status = 'SUCCEEDED') = (receipt is not null)),
     check (status not in ('IN_FLIGHT', 'UNKNOWN')
@@ -104,6 +106,7 @@ begin
     select raise(abort, 'action_events is append-only');
 end;
 create trigger action_events_keep_delete before delete on action_events
+when not coalesce((select pruning from ledger), 0)
 begin
     select raise(abort, 'action_events is append-only');
 end;
@@ -119,7 +122,8 @@ create table grants (
     uses                integer not null check (uses >= 1),
     used                integer not null default 0 check (used >= 0),
     expires_at          text not null,
-    granted_at          text not null
+    granted_at          text not null,
+    revoked_at          text
 ) strict;
 create index grants_of_run on grants (run_id, kind);
 
@@ -140,6 +144,11 @@ create table decisions (
     superseded_at        text,
     grant_id             text references grants,
     successor_action_id  text references actions,
+    seconded_by          text,  -- the second approver, where the kind asks for two
+    seconded_at          text,
+    revoked_by           text,  -- an approval that was taken back before it was used; it is superseded too
+    revoked_reason       text,
+    approvers            integer not null default 1 check (approvers in (1, 2)),
     check ((decision = 'edit') = (successor_action_id is not null)),
     check (consumed_at is null or decision = 'approve'),
     check (consumed_at is null or superseded_at is null)
@@ -179,6 +188,51 @@ create table publications (
 ) strict;
 create index publications_by_resource on publications (resource, publication_id);
 
+-- Which ledger this is, for as long as its records live, and whether it may send. A database that was restored from an
+-- older backup has forgotten sends: while `held_at` is set nothing is claimed. An operator releases it; until
+-- `look_first_until_at` a first send is preceded by a look-up where the kind has one. `pruning` is true only inside a
+-- transaction that removes what is too old.
+create table ledger (
+    only_row             integer primary key default 1 check (only_row = 1),
+    ledger_id            text not null,
+    made_at              text not null,
+    pruning              integer not null default 0 check (pruning in (0, 1)),
+    held_at              text,
+    held_reason          text,
+    released_at          text,
+    released_by          text,
+    released_reason      text,
+    look_first_until_at  text,
+    check ((held_at is null) = (held_reason is null)),
+    check ((released_at is null) = (released_by is null))
+) strict;
+
+-- Actions that the service performs by itself (mode async), while they are not settled. In order: nothing behind an
+-- earlier row of the same kind and resource is sent before that one is settled. A row with `dead_at` waits for a person.
+create table outbox (
+    action_id    text primary key references actions,
+    kind         text not null,
+    resource     text not null,
+    in_order     integer not null check (in_order in (0, 1)),
+    stored_at    text not null,
+    dispatch_at  text not null,
+    attempts     integer not null default 0 check (attempts >= 0),
+    dead_at      text,
+    dead_reason  text,
+    check ((dead_at is null) = (dead_reason is null))
+) strict;
+create index outbox_due on outbox (dispatch_at) where dead_at is null;
+create index outbox_lines on outbox (kind, resource, stored_at, action_id) where in_order;
+
+-- How often an UNKNOWN action was looked up in the background, and when next. Null: no more; a person settles it.
+create table look_ups (
+    action_id  text primary key references actions,
+    count      integer not null check (count >= 0),
+    again_at   text,
+    answer     text not null
+) strict;
+create index look_ups_due on look_ups (again_at);
+
 -- A decision as one JSON value.
 create view decisions_seen as
     select decision_id, action_id, superseded_at,
@@ -186,7 +240,8 @@ create view decisions_seen as
                        'principal', principal, 'principal_asserted', principal_asserted,
                        'request_hash', request_hash, 'resource', resource, 'scope', scope, 'reason', reason,
                        'expires_at', expires_at, 'decided_at', decided_at, 'consumed_at', consumed_at,
-                       'grant_id', grant_id, 'successor_action_id', successor_action_id) as standing
+                       'grant_id', grant_id, 'successor_action_id', successor_action_id,
+                       'seconded_by', seconded_by, 'seconded_at', seconded_at, 'approvers', approvers) as standing
     from decisions;
 
 -- An action with the decision that stands for it, as answers show it.
