@@ -4,6 +4,7 @@
     ├── BadRequest         422   definite    terminal    the request is malformed; the message names the field
     ├── TooLarge           413   definite    terminal    the request is larger than the service takes
     ├── Unauthorized       401   definite    terminal    the service token is missing or wrong
+    ├── Forbidden          403   definite    terminal    the token is good, but not for this
     ├── NotFound           404   definite    terminal    no such action, run or route
     ├── NotAllowed         405   definite    terminal    the route exists, the method does not
     ├── ParamsConflict     422   definite    terminal    this id is recorded with another request (carries `action`)
@@ -16,6 +17,7 @@
     │   └── TooLate                                      the action was claimed or settled before (carries `action`)
     ├── InProgress         409   indefinite  retryable   somebody performs it now; `retry_after_seconds`
     ├── NotApplied         503   definite    retryable   the provider was not reached: nothing happened, try later
+    ├── Held               503   definite    retryable   the database was restored: nothing is sent until an operator says so
     ├── ServiceFault       500   indefinite  retryable   a defect or a lost database inside the service
     ├── LedgerUnreachable        indefinite  retryable   no answer: whether the request was handled is not known
     └── ObjectError              definite    terminal    what object storage can say no with; its children:
@@ -89,6 +91,13 @@ class Unauthorized(LedgerError):
 
     code = "unauthorized"
     status = 401
+
+
+class Forbidden(LedgerError):
+    """The token is good, but not for this: the message says what it lacks."""
+
+    code = "forbidden"
+    status = 403
 
 
 class NotFound(LedgerError):
@@ -168,6 +177,14 @@ class NotApplied(LedgerError):
     """The provider was not reached or did not accept: nothing happened. Try again after `retry_after_seconds`."""
 
     code = "not-applied"
+    status = 503
+    terminal = False
+
+
+class Held(LedgerError):
+    """The ledger's database has forgotten something that was done: nothing is sent until an operator releases it."""
+
+    code = "held"
     status = 503
     terminal = False
 
