@@ -60,14 +60,16 @@ def _resend_in_flight() -> None:
 
     settle = Store.settle
 
-    def silent(self: Store, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
-        return settle(self, unknown, Absent(), provider, cause)
+    def silent(
+        self: Store, asked: Action, found: Found, provider: SendingProvider, cause: Cause, *, asked_at: datetime
+    ) -> Action:
+        return settle(self, asked, Absent(), provider, cause, asked_at=asked_at)
 
     def always(self: SendingProvider, action: Action, now: datetime) -> bool:
         return True
 
     Store.settle = silent
-    SendingProvider.may_resend = always
+    SendingProvider.remembers = always
 
 
 def _succeed_early() -> None:
@@ -82,7 +84,7 @@ def _succeed_early() -> None:
     def early(self: Ledger, action: Action, provider: Provider, began: float) -> Action:
         assert isinstance(provider, DraftSave)
         receipt = provider._applied(action)  # pyright: ignore[reportPrivateUsage]
-        self._record(action, receipt)  # pyright: ignore[reportPrivateUsage]
+        self._record(action, receipt, began)  # pyright: ignore[reportPrivateUsage]
         return send(self, action, provider, began)
 
     Ledger._send = early  # pyright: ignore[reportPrivateUsage]

@@ -131,8 +131,13 @@ def test_what_was_claimed_but_not_sent_is_withdrawn_after_a_closing(bed):
 
 @pytest.mark.parametrize(("applied", "after"), [(True, Status.SUCCEEDED), (False, Status.WITHDRAWN)])
 def test_an_unknown_of_a_cancelled_run_is_settled_and_never_sent_again(bed, applied, after):
+    """Not found at once says little: the request may still be under way. Found, or not found later, settles it."""
     bed.sink.script = ["lost" if applied else "raise"]
     action = bed.put(bed.intent())
     close(bed)
-    assert bed.ledger.reconcile(action.action_id).status is after
+    soon = bed.ledger.reconcile(action.action_id)
+    assert soon.status is (Status.SUCCEEDED if applied else Status.UNKNOWN)
+    bed.sink.resend_after_absent = True
+    later = bed.another(clock=bed.sink.settled_at(action))
+    assert later.reconcile(action.action_id).status is after
     assert len(bed.sink.sends) == 1

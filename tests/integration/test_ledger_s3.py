@@ -1,12 +1,7 @@
 """Objects and drafts on an S3 API: moto's server, in a process of its own."""
 
-import socket
-import subprocess
-import sys
-import time
 import uuid
 
-import httpx
 import pytest
 
 from onward_ledger import errors
@@ -16,35 +11,14 @@ from onward_ledger.providers.draft import DraftSave
 from onward_ledger.providers.interface import CannotTell, Deadline, NotSent
 from tests.support.ledger import draft_request, publication_request
 from tests.support.ledger_process import ledger_process
+from tests.support.s3_server import CREDENTIALS, s3_server
 from tests.unit.test_ledger_action import action
-
-CREDENTIALS = {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}
 
 
 @pytest.fixture(scope="module")
 def endpoint():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        end = time.monotonic() + 60
-        while not answers(url):
-            assert server.poll() is None and time.monotonic() < end, "moto did not start"
-            time.sleep(0.05)
+    with s3_server() as url:
         yield url
-    finally:
-        server.kill()
-        server.wait()
-
-
-def answers(url) -> bool:
-    try:
-        return httpx.put(f"{url}/reports", timeout=20, trust_env=False).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @pytest.fixture

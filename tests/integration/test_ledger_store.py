@@ -168,7 +168,7 @@ def test_a_look_up_is_believed_only_if_the_record_has_not_moved_since_it_was_ask
     first = bed.put(bed.intent())
     second = bed.put(bed.intent())
     assert (second.status, second.claims) == (Status.UNKNOWN, 2)
-    late = bed.ledger.store.settle(first, Absent(), bed.sink, Cause())
+    late = bed.ledger.store.settle(first, Absent(), bed.sink, Cause(), asked_at=bed.ledger.store.now())
     assert (late.status, late.version) == (Status.UNKNOWN, second.version)
 
 
@@ -181,6 +181,7 @@ def test_the_first_send_is_remembered_over_later_ones(bed):
 
 
 def test_what_the_provider_cannot_tell_stays_unknown(bed):
+    bed.sink.provider_class = ProviderClass.QUERYABLE
     bed.sink.script, bed.sink.can_tell = ["lost"], False
     action = bed.put(bed.intent())
     assert bed.put(bed.intent()).status is Status.UNKNOWN
@@ -572,7 +573,7 @@ def test_a_crash_before_the_commit_leaves_nothing(bed, monkeypatch):
     def fail(*_, **__):
         raise Unreachable("the connection was cut")
 
-    monkeypatch.setattr("onward_ledger.store.records.Records._insert_event", fail)
+    monkeypatch.setattr(type(bed.opened.database), "at_once", fail)
     with pytest.raises(Unreachable):
         bed.put(bed.intent())
     monkeypatch.undo()
@@ -584,11 +585,11 @@ def test_a_receipt_in_hand_is_recorded_when_the_database_comes_back(bed, monkeyp
     real = type(bed.ledger.store).record
     down = [2]
 
-    def record(self, *args):
+    def record(self, *args, **more):
         if down[0]:
             down[0] -= 1
             raise Unreachable("the server is restarting")
-        return real(self, *args)
+        return real(self, *args, **more)
 
     monkeypatch.setattr(type(bed.ledger.store), "record", record)
     action = bed.put(bed.intent())

@@ -18,6 +18,7 @@ from onward_ledger.providers import providers_for
 from onward_ledger.providers.interface import (
     Absent,
     Applied,
+    ApprovalPolicy,
     CannotTell,
     Deadline,
     Found,
@@ -45,7 +46,7 @@ class Sink(SendingProvider):
 
     def __init__(self, provider_class: ProviderClass = ProviderClass.IDEMPOTENT, *, needs_approval: bool = False):
         self.provider_class = provider_class
-        self.needs_approval = needs_approval
+        self.approval = ApprovalPolicy() if needs_approval else None
         self.editable = frozenset({"amount"})
         self.script: list[str] = []
         self.sends: list[str] = []
@@ -188,7 +189,19 @@ def open_bed(engine: str, request, tmp_path: Path, **sink) -> Iterator[Bed]:
 
 def _empty(opened: Opened) -> None:
     """Delete every row. Triggers and foreign keys are off for this session; a schema for each test costs far more."""
-    tables = ("publications", "feed", "decisions", "grants", "action_events", "actions", "fences", "instances")
+    tables = (
+        "ledger",
+        "outbox",
+        "look_ups",
+        "publications",
+        "feed",
+        "decisions",
+        "grants",
+        "action_events",
+        "actions",
+        "fences",
+        "instances",
+    )
     with psycopg.connect(opened.database.conninfo) as connection:
         connection.execute("set session_replication_role = replica")
         for table in tables:

@@ -124,12 +124,13 @@ def test_a_staged_object_that_is_missing_or_different_is_a_definite_refusal(obje
     assert objects.keys("drafts") == [], "all are checked before the first is put"
 
 
-def unreachable(*_):
+def unreachable(*_, **__):
     raise errors.ObjectsUnreachable("the bucket does not answer")
 
 
 def test_a_store_that_is_down_before_the_first_put_is_definitely_not_sent(objects, monkeypatch):
-    monkeypatch.setattr(objects, "read_checked", unreachable)
+    for reading in ("read_checked", "look"):
+        monkeypatch.setattr(objects, reading, unreachable)
     provider = DraftSave(objects)
     assert provider.send(draft(), Deadline(30)) == NotSent("the bucket does not answer")
     assert provider.lookup(draft()) == CannotTell("the bucket does not answer")
@@ -198,5 +199,5 @@ def test_a_publication_that_cannot_be_meant_is_not_recorded(objects, resource, c
 def test_only_a_key_that_is_surely_remembered_is_used_again(provider_class, lifetime, age, may):
     sink = Sink(provider_class)
     sink.key_lifetime_seconds, sink.request_lifetime_seconds = lifetime, 60.0
-    assert sink.may_resend(action(first_sent_at=NOW), NOW + timedelta(seconds=age)) is may
-    assert sink.may_resend(action(first_sent_at=None), NOW) is False
+    assert sink.remembers(action(first_sent_at=NOW), NOW + timedelta(seconds=age)) is may
+    assert sink.remembers(action(first_sent_at=None), NOW) is False

@@ -4,15 +4,21 @@ The state machine stands here once. The database upholds it too (enum, CHECK, co
 
               claim                      record
     PREPARED ───────▶ IN_FLIGHT ──────────────────────▶ SUCCEEDED
-       │  ▲              ├── refuse: definite no ───────▶ FAILED       final for this id; again is a new revision
-       │  └──────────────┤   unsend: definitely not sent or not accepted
-       │                 └── lose: timeout, crash ──────▶ UNKNOWN ── record, find ─▶ SUCCEEDED
-       │ withdraw                                            ├── unsend: absent, and safe ▶ PREPARED
-       ▼                                                     └── resolve: an operator ───▶ SUCCEEDED | FAILED
+     │ │  ▲              ├── refuse: definite no ───────▶ FAILED       final for this id; again is a new revision
+     │ │  └──────────────┤   unsend: definitely not sent or not accepted
+     │ │                 └── lose: timeout, crash ──────▶ UNKNOWN ── record, find ─▶ SUCCEEDED
+     │ └ doubt ─────────────────────────────────────────▶    ├── unsend: a resend is safe ▶ PREPARED
+     │ withdraw                                              └── resolve: an operator ───▶ SUCCEEDED | FAILED
+     ▼
     WITHDRAWN
 
+A safe resend out of UNKNOWN leaves the action `in_doubt`: the earlier send may still have had its effect. Until it is
+settled, no refusal of the resend counts as a definite no, and taking it back makes it UNKNOWN again (`doubt`), not
+WITHDRAWN.
+
 A transactional kind goes from PREPARED to SUCCEEDED (`apply`) or FAILED (`refuse`) without being in flight: its effect
-and its record are one commit.
+and its record are one commit. After a database was restored, a first send can be preceded by a look-up; what it finds
+makes PREPARED SUCCEEDED (`find`).
 """
 
 from __future__ import annotations
@@ -58,6 +64,8 @@ FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.WITHDRAWN})
 TRANSITIONS: tuple[tuple[Status | None, str, Status], ...] = (
     (None, "propose", Status.PREPARED),
     (Status.PREPARED, "withdraw", Status.WITHDRAWN),
+    (Status.PREPARED, "doubt", Status.UNKNOWN),
+    (Status.PREPARED, "find", Status.SUCCEEDED),
     (Status.PREPARED, "apply", Status.SUCCEEDED),
     (Status.PREPARED, "refuse", Status.FAILED),
     (Status.PREPARED, "claim", Status.IN_FLIGHT),
@@ -181,8 +189,8 @@ def _field(name: str, value: object) -> object:
         return Status(str(value))
     if name == "decision" and isinstance(value, Mapping):
         return Decision.from_row(cast(Mapping[str, Any], value))
-    if name == "principal_asserted":
-        return bool(value)
+    if name in ("principal_asserted", "in_doubt", "in_order"):
+        return bool(value)  # SQLite has none
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -242,7 +250,8 @@ class Action(Value):
 
     In an answer, `replayed` says that this answer was read from the record and nothing was sent for it, and `decision`
     is the decision that stands, if any. `alarm` is a sentence when truth arrived that the record cannot agree with.
-    `claims` counts the sends that were begun; `events` and `head` are length and last hash of its history.
+    `in_doubt`: it may be sent again, but an earlier send may have had its effect. `claims` counts the sends that were
+    begun; `events` and `head` are length and last hash of its history.
     """
 
     action_id: str
@@ -266,6 +275,7 @@ class Action(Value):
     first_sent_at: datetime | None = None
     not_before_at: datetime | None = None
     approval_id: int | None = None
+    in_doubt: bool = False
     instance: str | None = None
     version: int
     events: int

@@ -17,7 +17,7 @@
     │   └── TooLate                                      the action was claimed or settled before (carries `action`)
     ├── InProgress         409   indefinite  retryable   somebody performs it now; `retry_after_seconds`
     ├── NotApplied         503   definite    retryable   the provider was not reached: nothing happened, try later
-    ├── Held               503   definite    retryable   the database was restored: nothing is sent until an operator says so
+    ├── Held               503   definite    retryable   the database was restored; an operator releases it
     ├── ServiceFault       500   indefinite  retryable   a defect or a lost database inside the service
     ├── LedgerUnreachable        indefinite  retryable   no answer: whether the request was handled is not known
     └── ObjectError              definite    terminal    what object storage can say no with; its children:

@@ -7,19 +7,18 @@ to PREPARED, or UNKNOWN.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from onward_ledger.action import Action, Decision, Intent, Status
 from onward_ledger.database import Unreachable
 from onward_ledger.errors import BadRequest, NotApplied
 from onward_ledger.providers.interface import (
+    CannotTell,
     Deadline,
-    DeadlinePassed,
+    Found,
     NotSent,
     Outcome,
     Provider,
@@ -27,8 +26,10 @@ from onward_ledger.providers.interface import (
     TransactionalProvider,
     Verdict,
 )
+from onward_ledger.sending import Raised, within
 from onward_ledger.store.approvals import Answer
-from onward_ledger.store.claims import FIRST_BACKOFF_SECONDS, Answered, Call, Claimed, Sender, Unsettled, Verify
+from onward_ledger.store.claims import Answered, Call, Claimed, LookFirst, Sender, Unsettled, Verify
+from onward_ledger.store.outcomes import FIRST_BACKOFF_SECONDS
 from onward_ledger.store.records import Cause
 from onward_ledger.store.store import Store
 from onward_ledger.values import Grant
@@ -37,13 +38,6 @@ log = logging.getLogger("onward_ledger")
 
 # A receipt in hand is worth a few tries: the database may be coming back.
 RECORD_PAUSES_SECONDS = (0.1, 0.4, 1.0, 2.0)
-
-
-@dataclass(frozen=True)
-class _Raised:
-    """The send ended in an error: what it did is not known."""
-
-    error: Exception
 
 
 class Ledger:
@@ -96,11 +90,16 @@ class Ledger:
                     return self._send(action, call.provider, began)
                 case Verify(action):
                     call = replace(call, verdict=self._verify(action, call.provider))
+                case LookFirst(action):
+                    action = self._look_first(action, call.provider)
+                    if action.status is not Status.PREPARED:
+                        return replace(action, replayed=True)
+                    call = replace(call, looked=True)
                 case Unsettled(action) if asked:
                     return replace(action, replayed=True)
                 case Unsettled(action):
                     asked = True
-                    action = self._settle(action, call.provider)
+                    action = self.look_up(action, call.provider)
                     if action.status is not Status.PREPARED:
                         return replace(action, replayed=True)
 
@@ -108,14 +107,14 @@ class Ledger:
         """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
         action = self.store.meet(action_id, self.sender)
         if action.status is Status.UNKNOWN:
-            action = self._settle(action, self.provider(action.kind))
+            action = self.look_up(action, self.provider(action.kind))
         return replace(action, replayed=True)
 
     def decide(self, answer: Answer) -> Decision:
         """A person's decision on an action that waits for one."""
         action = self.store.action(answer.action_id)
         provider = self.provider(action.kind)
-        if not provider.needs_approval:
+        if provider.approval is None:
             raise BadRequest(f"Actions of kind {action.kind} need no approval.")
         return self.store.decide(answer, provider, action.run_id)
 
@@ -123,7 +122,7 @@ class Ledger:
         self, run_id: str, *, kind: str, resource: str | None, principal: str, expires_at: datetime, uses: int
     ) -> Grant:
         """A standing permission for a kind that needs approvals."""
-        if not self.provider(kind).needs_approval:
+        if self.provider(kind).approval is None:
             raise BadRequest(f"Actions of kind {kind} need no approval.")
         return self.store.grant(
             run_id, kind=kind, resource=resource, principal=principal, expires_at=expires_at, uses=uses
@@ -136,29 +135,48 @@ class Ledger:
             raise NotApplied(verdict.reason, action=action, retry_after_seconds=FIRST_BACKOFF_SECONDS)
         return verdict
 
-    def _settle(self, action: Action, provider: Provider) -> Action:
+    def look_up(self, action: Action, provider: Provider) -> Action:
+        """Ask the provider about an UNKNOWN action, and settle it as far as the answer allows."""
+        return self._look_up(action, provider)[0]
+
+    def _look_first(self, action: Action, provider: Provider) -> Action:
+        """Ask before a first send: what a restored database has forgotten may have been sent."""
+        action, found = self._look_up(action, provider)
+        if isinstance(found, CannotTell):
+            raise NotApplied(
+                f"The ledger was restored, and its provider could not be asked before the first send: {found.reason}",
+                action=action,
+                retry_after_seconds=FIRST_BACKOFF_SECONDS,
+            )
+        return action
+
+    def _look_up(self, action: Action, provider: Provider) -> tuple[Action, Found]:
         assert isinstance(provider, SendingProvider), "a transactional action is never unknown"
+        asked_at = self.store.now()
         try:
             found = provider.lookup(action)
-        except Exception:
-            log.exception("The look-up of action %s failed; it stays UNKNOWN.", action.action_id)
-            return action
-        return self.store.settle(action, found, provider, Cause(instance=self.instance))
+        except Exception as error:
+            log.exception("The look-up of action %s failed.", action.action_id)
+            found = CannotTell(f"The look-up failed: {type(error).__name__}")
+        settled = self.store.settle(action, found, provider, self._because(None), asked_at=asked_at)
+        return self._alarmed(settled), found
 
     def _send(self, action: Action, provider: Provider, began: float) -> Action:
         assert isinstance(provider, SendingProvider)
         deadline = Deadline(provider.deadline_seconds, began)
-        result = _within(
-            deadline, lambda: provider.send(action, deadline), lambda late: self._record_late(action, late)
+        result = within(
+            deadline,
+            lambda: provider.send(action, deadline),
+            lambda late: self._record_late(action, late, began),
         )
         match result:
             case None:
                 return self.store.lose(action, self._because(f"No answer within {provider.deadline_seconds:g} s."))
-            case _Raised(error):
+            case Raised(error):
                 log.warning("The outcome of action %s is unknown.", action.action_id, exc_info=error)
                 return self.store.lose(action, self._because(f"The send failed: {error}"))
             case outcome:
-                action = self._record(action, outcome)
+                action = self._record(action, outcome, began)
         if isinstance(outcome, NotSent) and action.status is Status.PREPARED:
             now = self.store.now()
             wait = (action.not_before_at - now).total_seconds() if action.not_before_at else 0.0
@@ -168,22 +186,24 @@ class Ledger:
     def _because(self, reason: str | None) -> Cause:
         return Cause(instance=self.instance, reason=reason)
 
-    def _record(self, action: Action, outcome: Outcome) -> Action:
+    def _record(self, action: Action, outcome: Outcome, began: float) -> Action:
         cause = self._because(None)
+        # The claim was made with the database's time; what has passed since is added, so that nobody has to ask again.
+        now = action.updated_at + timedelta(seconds=time.monotonic() - began)
         for pause in RECORD_PAUSES_SECONDS:
             try:
-                return self._alarmed(self.store.record(action, outcome, cause))
+                return self._alarmed(self.store.record(action, outcome, cause, now=now))
             except Unreachable:
                 time.sleep(pause)
-        return self._alarmed(self.store.record(action, outcome, cause))
+        return self._alarmed(self.store.record(action, outcome, cause, now=now))
 
-    def _record_late(self, action: Action, result: Outcome | _Raised) -> None:
+    def _record_late(self, action: Action, result: Outcome | Raised, began: float) -> None:
         """The answer that came behind its deadline: late truth."""
-        if isinstance(result, _Raised):
+        if isinstance(result, Raised):
             log.warning("The late answer of action %s is an error.", action.action_id, exc_info=result.error)
             return
         try:
-            self._record(action, result)
+            self._record(action, result, began)
         except Unreachable as error:
             log.error("The late answer of action %s could not be recorded: %s", action.action_id, error)
 
@@ -191,36 +211,3 @@ class Ledger:
         if action.alarm is not None:
             log.error("ALARM for action %s: %s", action.action_id, action.alarm)
         return action
-
-
-def _within(
-    deadline: Deadline, send: Callable[[], Outcome], late: Callable[[Outcome | _Raised], None]
-) -> Outcome | _Raised | None:
-    """Run the send under its hard deadline; None when it is over. A later answer goes to `late`.
-
-    A thread of its own, since nothing can interrupt a send that hangs; a daemon, so that it cannot hold up the exit.
-    """
-    lock = threading.Lock()
-    done = threading.Event()
-    results: list[Outcome | _Raised] = []
-    given_up: list[bool] = []
-
-    def run() -> None:
-        try:
-            result: Outcome | _Raised = send()
-        except DeadlinePassed as error:
-            result = NotSent(str(error))
-        except Exception as error:
-            result = _Raised(error)
-        with lock:
-            results.append(result)
-            done.set()
-        if given_up:
-            late(result)
-
-    threading.Thread(target=run, name="ledger-send", daemon=True).start()
-    done.wait(max(deadline.remaining, 0.0))
-    with lock:
-        if not results:
-            given_up.append(True)
-        return results[0] if results else None

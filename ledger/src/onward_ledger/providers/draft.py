@@ -7,21 +7,19 @@ store does not forget it. The bytes were staged before under `runs/<run_id>/`; t
 from __future__ import annotations
 
 from onward_ledger.action import Action, Json
-from onward_ledger.errors import BadKey, BadRequest, DigestMismatch, ObjectConflict, ObjectMissing, ObjectsUnreachable
+from onward_ledger.errors import BadKey, BadRequest, ObjectConflict
 from onward_ledger.objects import Objects, check_key
 from onward_ledger.providers.interface import (
-    Absent,
     Applied,
-    CannotTell,
     Deadline,
     Found,
-    NotSent,
     Outcome,
     ProviderClass,
     Refused,
     SendingProvider,
 )
 from onward_ledger.providers.listing import check_listing
+from onward_ledger.providers.staged import find_placed, place, read_staged
 
 
 class DraftSave(SendingProvider):
@@ -51,33 +49,23 @@ class DraftSave(SendingProvider):
         Until the first put nothing can have happened, so a store that does not answer the reads is definite. Behind
         it, an answer that stays out leaves the outcome unknown.
         """
-        try:
-            staged = [self._objects.read_checked(item["source"], item["digest"]) for item in action.params["objects"]]
-        except (ObjectMissing, DigestMismatch) as error:
-            return Refused(error.message)
-        except ObjectsUnreachable as error:
-            return NotSent(error.message)
-        for item, data in zip(action.params["objects"], staged, strict=True):
-            if len(data) != item["size"]:
-                return Refused(f"The object {item['source']} has {len(data)} bytes, not {item['size']}.")
+        items = action.params["objects"]
+        staged = read_staged(self._objects, items)
+        if not isinstance(staged, list):
+            return staged
         deadline.check()
         try:
-            for item, data in zip(action.params["objects"], staged, strict=True):
-                self._objects.put_once(_final_key(action.resource, item), data)
+            place(self._objects, [(_final_key(action.resource, item), None) for item in items], staged)
         except ObjectConflict as error:
             return Refused(error.message)
         return self._applied(action)
 
     def lookup(self, action: Action) -> Found:
         """Read every final key back. Another object under one is for `send` to refuse, so it counts as absent."""
-        try:
-            for item in action.params["objects"]:
-                self._objects.read_checked(_final_key(action.resource, item), item["digest"])
-        except (ObjectMissing, DigestMismatch):
-            return Absent()
-        except ObjectsUnreachable as error:
-            return CannotTell(error.message)
-        return self._applied(action)
+        found = find_placed(
+            self._objects, [(_final_key(action.resource, item), item["digest"]) for item in action.params["objects"]]
+        )
+        return self._applied(action) if isinstance(found, list) else found
 
     def _applied(self, action: Action) -> Applied:
         objects = [

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
 from onward_ledger.action import Action, Json
 from onward_ledger.database import Transaction
 

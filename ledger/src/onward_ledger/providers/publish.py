@@ -12,7 +12,15 @@ from onward_ledger.action import Action, Json
 from onward_ledger.database import Transaction
 from onward_ledger.errors import BadKey, BadRequest, DigestMismatch, ObjectMissing, ObjectsUnreachable
 from onward_ledger.objects import Objects, check_key
-from onward_ledger.providers.interface import Applied, NotSent, Refused, Sound, TransactionalProvider, Verdict
+from onward_ledger.providers.interface import (
+    Applied,
+    ApprovalPolicy,
+    NotSent,
+    Refused,
+    Sound,
+    TransactionalProvider,
+    Verdict,
+)
 from onward_ledger.providers.listing import check_listing
 
 LONGEST_TITLE = 300
@@ -23,7 +31,7 @@ class ReportPublish(TransactionalProvider):
     """Params: `{"title", "digest", "objects": [{"name", "key", "digest", "size", "media_type"}], "note"}`."""
 
     kind = "report.publish"
-    needs_approval = True
+    approval = ApprovalPolicy()
     editable = frozenset({"title", "note", "resource"})
 
     def __init__(self, objects: Objects) -> None:

@@ -21,6 +21,7 @@ from onward_ledger.action import Action, ActionKey, Decision, Intent, Json, Stat
 from onward_ledger.database import Row, statement
 from onward_ledger.errors import BadRequest, DecisionConflict, NotFound, ParamsConflict, TooLate
 from onward_ledger.providers.interface import Provider
+from onward_ledger.store.outcomes import take_back
 from onward_ledger.store.records import Cause, Records
 from onward_ledger.values import Grant
 
@@ -184,8 +185,8 @@ def _changed(action: Action, changes: Mapping[str, Any]) -> tuple[Any, Json]:
 
 
 def _withdraw(records: Records, action: Action, now: datetime, principal: str, reason: str) -> Action:
-    cause = Cause(principal=principal, reason=reason)
-    return records.move(action, "withdraw", Status.WITHDRAWN, now, cause, reason=reason)
+    assert action.claims == 0, "what was sent is decided no more"
+    return take_back(records, action, now, Cause(principal=principal, reason=reason))
 
 
 def _cause(answer: Answer, detail: Json) -> Cause:

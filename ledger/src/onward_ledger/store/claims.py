@@ -1,7 +1,7 @@
-"""Begin and record: the transaction before an effect, and the one behind it.
+"""Begin: the transaction before an effect, the one place where a send can start.
 
-`begin` is the one place where a send can start. Its order is the protocol: the fence, the request hash, the replay, the
-approval, the claim. Time alone never grants a second send.
+Its order is the protocol: the fence, the request hash, the replay, the approval, the claim. A glance without a lock
+tells most calls all they need: a replay reads it and is done, a new action is inserted and claimed in one message.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from onward_ledger.action import FINAL, Action, Decision, Intent, Status
-from onward_ledger.database import Row, statement
-from onward_ledger.errors import FenceClosed, InProgress, NotApplied, ParamsConflict, StaleEpoch
+from onward_ledger.database import Database, Row, Statement, statement
+from onward_ledger.errors import FenceClosed, Held, InProgress, NotApplied, ParamsConflict, StaleEpoch
 from onward_ledger.providers.interface import (
-    Absent,
-    Applied,
-    Found,
     NotSent,
-    Outcome,
     Provider,
     Refused,
     SendingProvider,
@@ -27,14 +23,11 @@ from onward_ledger.providers.interface import (
     Verdict,
 )
 from onward_ledger.store.approvals import approve_by_grant, why_not_approved
-from onward_ledger.store.records import Cause, Records, seen
+from onward_ledger.store.outcomes import doubt
+from onward_ledger.store.records import Cause, Records, insertion, moved, proposed, seen, written
 
 # How soon a caller may look again at what somebody else performs.
 LOOK_AGAIN_SECONDS = 0.1
-
-# Back-off between sends that were definitely not accepted: doubling from the first to the longest.
-FIRST_BACKOFF_SECONDS = 0.5
-LONGEST_BACKOFF_SECONDS = 60.0
 
 # The record may be written this much later than the send's own hard deadline before others call the outcome unknown.
 RECORD_GRACE_SECONDS = 5.0
@@ -62,13 +55,20 @@ class Verify:
 
 
 @dataclass(frozen=True)
+class LookFirst:
+    """Before a first send the provider is to be asked (the ledger was restored), then begin again with `looked`."""
+
+    action: Action
+
+
+@dataclass(frozen=True)
 class Unsettled:
     """UNKNOWN: ask the provider, then begin again."""
 
     action: Action
 
 
-Step = Answered | Claimed | Verify | Unsettled
+Step = Answered | Claimed | Verify | LookFirst | Unsettled
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,10 @@ class Sender:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One PUT: what is wanted, whether it stops at PREPARED, who performs, and the verdict where one was asked for."""
+    """One PUT: what is wanted, whether it stops at PREPARED, who performs, and what was found out for it already.
+
+    `verdict`: of a transactional provider. `looked`: the provider was asked before a first send, and has no trace.
+    """
 
     intent: Intent
     provider: Provider
@@ -99,6 +102,7 @@ class Call:
     claim_token: str = field(default_factory=lambda: str(uuid.uuid4()))
     principal: str | None = None
     verdict: Verdict | None = None
+    looked: bool = False
 
     @property
     def cause(self) -> Cause:
@@ -110,15 +114,20 @@ class EpochAhead(Exception):
     """The action's epoch was not announced: announce it first, then begin again."""
 
 
-def at_a_glance(row: Row, call: Call) -> Step | None:
-    """The next step where a plain look (`look_at_action`) is enough to know it; None where the record may move."""
-    looked = seen(row)
-    busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, row["now_at"])
+# --- at a glance ------------------------------------------------------------------------------------------------------
+
+
+def at_a_glance(glance: Row, call: Call) -> Step | None:
+    """The next step where a plain look is enough to know it; None where the record may move."""
+    if glance["action_id"] is None:
+        return None
+    looked = seen(glance)
+    busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, glance["now_at"])
     if looked.status in FINAL or busy:
-        _refuse_stale(call.intent, row["fence_epoch"])
+        _refuse_stale(call.intent, glance["fence_epoch"])
         return Answered(_unless_in_progress(_same_request(looked, call.intent)))
-    if _may_be_applied(looked, call, row["now_at"]):
-        _refuse_stale(call.intent, row["fence_epoch"])
+    if _may_be_applied(looked, call, glance["now_at"]):
+        _refuse_stale(call.intent, glance["fence_epoch"])
         return Verify(_same_request(looked, call.intent))
     return None
 
@@ -127,8 +136,54 @@ def _may_be_applied(looked: Action, call: Call, now: datetime) -> bool:
     """Whether it comes to a verdict: what is approved is read before the transaction that decides about everything."""
     if looked.status is not Status.PREPARED or call.propose or not isinstance(call.provider, TransactionalProvider):
         return False
-    needed = call.provider.needs_approval and looked.approval_id is None
+    needed = call.provider.approval is not None and looked.approval_id is None
     return not needed or why_not_approved(looked, now) is None
+
+
+def begin_at_once(database: Database, glance: Row, call: Call) -> Step | None:
+    """A new action in one message: proposed, or proposed and claimed; None where it takes more than that.
+
+    What the glance saw may be over. The message says so itself: it inserts only under this epoch, while the run is
+    open, the ledger not held and the id free. Else nothing is written, and the longer way finds out why.
+    """
+    if not _is_simple(glance, call):
+        return None
+    call.provider.validate(call.intent.key.run_id, call.intent.resource, call.intent.params)
+    now, epoch = glance["now_at"], call.intent.epoch
+    action, event = proposed(call.intent, now, call.cause)
+    events = [event]
+    if not call.propose:
+        assert isinstance(call.provider, SendingProvider)
+        action, event = moved(action, "claim", Status.IN_FLIGHT, now, call.cause, **_claim(call, action, now))
+        events.append(event)
+    fence = _fence_first(glance, call.intent)
+    write = insertion(action, call.intent, newest_epoch=epoch)
+    answers = database.at_once(*fence, *written(write, action, *events))
+    if answers[len(fence)].count != 1:
+        return None
+    return Answered(action) if call.propose else Claimed(action)
+
+
+def _is_simple(glance: Row, call: Call) -> bool:
+    if glance["action_id"] is not None or glance["fence_closed_at"] is not None:
+        return False
+    if glance["fence_epoch"] is not None and glance["fence_epoch"] > call.intent.epoch:
+        return False
+    if call.propose:
+        return not (call.provider.approval is not None and glance["has_grants"])
+    sending = isinstance(call.provider, SendingProvider) and call.provider.approval is None
+    return sending and glance["held_reason"] is None and not _looks_first(glance, call)
+
+
+def _fence_first(glance: Row, intent: Intent) -> tuple[Statement, ...]:
+    """What makes the run's fence row stand at this epoch, where it does not."""
+    mine = {"run_id": intent.key.run_id, "epoch": intent.epoch}
+    if glance["fence_epoch"] is None:
+        return (statement("ensure_fence", **mine),)
+    return (statement("raise_fence", **mine),) if glance["fence_epoch"] < intent.epoch else ()
+
+
+# --- step by step -----------------------------------------------------------------------------------------------------
 
 
 def begin(records: Records, call: Call, *, known: bool = True) -> Step:
@@ -193,8 +248,9 @@ def _refuse_stale(intent: Intent, epoch: int) -> None:
 
 def _refuse_closed(fence: Row) -> None:
     if fence["closed_at"] is not None:
+        pruned = " Its records were removed by age." if fence["pruned_at"] is not None else ""
         raise FenceClosed(
-            f"Run {fence['run_id']} was cancelled: {fence['closed_reason']}",
+            f"Run {fence['run_id']} was cancelled: {fence['closed_reason']}{pruned}",
             closed_at=fence["closed_at"],
             fence_epoch=fence["epoch"],
         )
@@ -215,7 +271,7 @@ def _advance(records: Records, call: Call, action: Action, fence: Row, now: date
     match action.status:
         case Status.PREPARED:
             _refuse_closed(fence)
-            return _prepared(records, call, action, now)
+            return _prepared(records, call, action, fence, now)
         case Status.IN_FLIGHT if not call.propose:
             return Unsettled(lose_if_due(records, action, call.sender, now))
         case Status.UNKNOWN if not call.propose:
@@ -239,15 +295,16 @@ def lose_if_due(records: Records, action: Action, sender: Sender, now: datetime)
     return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=reason)
 
 
-def _prepared(records: Records, call: Call, action: Action, now: datetime) -> Step:
-    if call.provider.needs_approval and action.decision is None:
+def _prepared(records: Records, call: Call, action: Action, fence: Row, now: datetime) -> Step:
+    if call.provider.approval is not None and action.decision is None:
         action = approve_by_grant(records, action, now)
     if call.propose:
         return Answered(action)
-    if call.provider.needs_approval and action.approval_id is None:
+    if call.provider.approval is not None and action.approval_id is None:
         missing = why_not_approved(action, now)
         if missing is not None:
             return Answered(replace(action, reason=missing))
+    _refuse_held(fence)
     if action.not_before_at is not None and now < action.not_before_at:
         raise NotApplied(
             action.reason or "The provider could not be reached.",
@@ -257,7 +314,26 @@ def _prepared(records: Records, call: Call, action: Action, now: datetime) -> St
     if isinstance(call.provider, TransactionalProvider):
         return _apply(records, call, call.provider, action, now)
     assert isinstance(call.provider, SendingProvider)
-    return Claimed(_claim(records, call, call.provider, action, now))
+    if action.in_doubt and not call.provider.remembers(action, now):
+        cause = replace(call.cause, reason="The provider no longer remembers the first request.")
+        return Unsettled(doubt(records, action, now, cause))
+    if action.claims == 0 and _looks_first(fence, call):
+        return LookFirst(action)
+    claim = _claim_of(records, call, action, now)
+    return Claimed(records.move(action, "claim", Status.IN_FLIGHT, now, call.cause, **claim))
+
+
+def _refuse_held(fence: Row) -> None:
+    if fence["held_reason"] is not None:
+        raise Held(f"Nothing is sent: {fence['held_reason']} An operator can release it: onward-ledger release.")
+
+
+def _looks_first(ledger: Row, call: Call) -> bool:
+    """Whether a first send waits for a look-up: the ledger was restored, and what it sent since may be forgotten."""
+    provider = call.provider
+    return (
+        bool(ledger["looks_first"]) and not call.looked and isinstance(provider, SendingProvider) and provider.looks_up
+    )
 
 
 def _apply(records: Records, call: Call, provider: TransactionalProvider, action: Action, now: datetime) -> Step:
@@ -276,24 +352,23 @@ def _apply(records: Records, call: Call, provider: TransactionalProvider, action
     return Answered(records.move(action, "apply", Status.SUCCEEDED, now, call.cause, **changes))
 
 
-def _claim(records: Records, call: Call, provider: SendingProvider, action: Action, now: datetime) -> Action:
-    return records.move(
-        action,
-        "claim",
-        Status.IN_FLIGHT,
-        now,
-        call.cause,
-        epoch=call.intent.epoch,
-        claims=action.claims + 1,
-        claim_token=call.claim_token,
-        instance=call.sender.instance,
-        deadline_at=now + timedelta(seconds=provider.deadline_seconds + RECORD_GRACE_SECONDS),
-        first_sent_at=action.first_sent_at or now,
-        not_before_at=None,
-        approval_id=_consume(records, action, now),
-        reason=None,
-        replayed=False,
-    )
+def _claim_of(records: Records, call: Call, action: Action, now: datetime) -> dict[str, object]:
+    """What a claim changes, the approval that it uses up included."""
+    return _claim(call, action, now) | {"approval_id": _consume(records, action, now), "replayed": False}
+
+
+def _claim(call: Call, action: Action, now: datetime) -> dict[str, object]:
+    assert isinstance(call.provider, SendingProvider)
+    return {
+        "epoch": call.intent.epoch,
+        "claims": action.claims + 1,
+        "claim_token": call.claim_token,
+        "instance": call.sender.instance,
+        "deadline_at": now + timedelta(seconds=call.provider.deadline_seconds + RECORD_GRACE_SECONDS),
+        "first_sent_at": action.first_sent_at or now,
+        "not_before_at": None,
+        "reason": None,
+    }
 
 
 def _consume(records: Records, action: Action, now: datetime) -> int | None:
@@ -304,86 +379,3 @@ def _consume(records: Records, action: Action, now: datetime) -> int | None:
     used = records.tx.run("consume_decision", decision_id=decision.decision_id, now_at=now)
     assert used == 1, f"decision {decision.decision_id} was consumed before"
     return decision.decision_id
-
-
-def record(records: Records, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
-    """What the sender of this claim knows. Late truth is never refused; what contradicts the record raises an alarm."""
-    fence_of = claimed.run_id if isinstance(outcome, NotSent) else None
-    action, now = records.lock(claimed.action_id, fence_of=fence_of)
-    assert action is not None and claimed.claim_token is not None
-    if action.claim_token != claimed.claim_token:
-        earlier = records.tx.one("claim_event", action_id=action.action_id, claim_token=claimed.claim_token)
-        assert earlier is not None, f"{claimed.claim_token} is no claim of action {action.action_id}"
-    if isinstance(outcome, Applied):
-        return _record_applied(records, action, outcome, now, cause)
-    cause = replace(cause, reason=outcome.reason, detail={"claim_token": claimed.claim_token})
-    return _record_not_applied(records, action, claimed, outcome, now, cause)
-
-
-def _record_not_applied(
-    records: Records, action: Action, claimed: Action, outcome: Refused | NotSent, now: datetime, cause: Cause
-) -> Action:
-    current = action.claim_token == claimed.claim_token
-    if current and action.status in (Status.IN_FLIGHT, Status.UNKNOWN):
-        if isinstance(outcome, NotSent):
-            return unsend(records, action, now, cause, wait=True)
-        return records.move(action, "refuse", Status.FAILED, now, cause, reason=outcome.reason)
-    if current and action.status is Status.SUCCEEDED:
-        alarm = f"Recorded as succeeded, but its sender says that it did not happen: {outcome.reason}"
-        return records.note(action, "contradiction", now, cause, alarm=alarm)
-    return records.note(action, "late", now, cause)
-
-
-def _record_applied(records: Records, action: Action, outcome: Applied, now: datetime, cause: Cause) -> Action:
-    if action.status in (Status.IN_FLIGHT, Status.UNKNOWN, Status.PREPARED):
-        changes = {"provider_id": outcome.provider_id, "receipt": outcome.receipt, "reason": None}
-        return records.move(action, "record", Status.SUCCEEDED, now, cause, not_before_at=None, **changes)
-    if action.status is Status.SUCCEEDED and action.provider_id == outcome.provider_id:
-        return action
-    alarm = f"The effect {outcome.provider_id} happened, but the record stood at {action.status} already."
-    detail = {"provider_id": outcome.provider_id, "receipt": outcome.receipt}
-    return records.note(action, "duplicate", now, replace(cause, reason=alarm, detail=detail), alarm=alarm)
-
-
-def unsend(records: Records, action: Action, now: datetime, cause: Cause, *, wait: bool) -> Action:
-    """Back to PREPARED, with back-off where asked; withdrawn at once when the run was cancelled meanwhile.
-
-    The caller shared the fence row before it locked the action.
-    """
-    seconds = min(FIRST_BACKOFF_SECONDS * 2 ** (action.claims - 1), LONGEST_BACKOFF_SECONDS) if wait else 0.0
-    changes = {"not_before_at": now + timedelta(seconds=seconds), "reason": cause.reason}
-    action = records.move(action, "unsend", Status.PREPARED, now, cause, **changes)
-    fence = records.tx.one("read_fence", run_id=action.run_id)
-    if fence is not None and fence["closed_at"] is not None:
-        action = withdraw_cancelled(records, action, now, fence)
-    return action
-
-
-def withdraw_cancelled(records: Records, action: Action, now: datetime, fence: Row) -> Action:
-    """A PREPARED action of a closed run."""
-    reason = f"The run was cancelled: {fence['closed_reason']}"
-    cause = Cause(principal=fence["closed_by"], reason=reason)
-    return records.move(action, "withdraw", Status.WITHDRAWN, now, cause, reason=reason)
-
-
-def lose(records: Records, claimed: Action, cause: Cause) -> Action:
-    """The sender gave up waiting: UNKNOWN, unless the record has moved on."""
-    action, now = records.lock(claimed.action_id)
-    assert action is not None
-    if action.status is not Status.IN_FLIGHT or action.claim_token != claimed.claim_token:
-        return action
-    return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=cause.reason)
-
-
-def settle(records: Records, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
-    """What the provider said about an UNKNOWN action; nothing when the record has moved on since it was asked."""
-    action, now = records.lock(unknown.action_id, fence_of=unknown.run_id)
-    assert action is not None
-    if action.version != unknown.version or action.status is not Status.UNKNOWN:
-        return action
-    if isinstance(found, Applied):
-        changes = {"provider_id": found.provider_id, "receipt": found.receipt, "reason": None}
-        return records.move(action, "find", Status.SUCCEEDED, now, cause, **changes)
-    if isinstance(found, Absent) and provider.may_resend(action, now):
-        return unsend(records, action, now, replace(cause, reason="The provider has no trace of it."), wait=False)
-    return action

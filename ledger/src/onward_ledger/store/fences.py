@@ -9,7 +9,7 @@ from __future__ import annotations
 from onward_ledger.action import Action
 from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import StaleEpoch
-from onward_ledger.store.claims import withdraw_cancelled
+from onward_ledger.store.outcomes import withdraw_cancelled
 from onward_ledger.store.records import Records, seen
 from onward_ledger.values import Fence
 

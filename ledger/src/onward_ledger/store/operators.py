@@ -7,6 +7,7 @@ from datetime import datetime
 
 from onward_ledger.action import Action, Json, Status
 from onward_ledger.errors import BadRequest, Conflict, NotFound, TooLate, VersionConflict
+from onward_ledger.store.outcomes import take_back
 from onward_ledger.store.records import Cause, Records
 
 
@@ -57,6 +58,7 @@ def resolve(records: Records, word: Resolution) -> Action:
         receipt=word.receipt,
         provider_id=str(provider_id) if provider_id is not None else None,
         reason=word.reason,
+        in_doubt=False,
     )
 
 
@@ -70,14 +72,13 @@ def _said_before(records: Records, word: Resolution) -> bool:
 
 
 def withdraw(records: Records, action_id: str, principal: str | None, reason: str) -> Action:
-    """Take back a PREPARED action. One that is withdrawn already is answered as it is."""
+    """Take back a PREPARED action. One that is withdrawn already is answered as it is; one in doubt becomes UNKNOWN."""
     action, now = _locked(records, action_id)
     if action.status is Status.WITHDRAWN:
         return replace(action, replayed=True)
     if action.status is not Status.PREPARED:
         raise TooLate(f"The action is {action.status}; only a PREPARED one can be withdrawn.", action=action)
-    cause = Cause(principal=principal, reason=reason)
-    return records.move(action, "withdraw", Status.WITHDRAWN, now, cause, reason=reason)
+    return take_back(records, action, now, Cause(principal=principal, reason=reason))
 
 
 def _locked(records: Records, action_id: str) -> tuple[Action, datetime]:

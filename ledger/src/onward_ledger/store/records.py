@@ -1,17 +1,20 @@
-"""How a record changes: inside one transaction, by one known transition, with one event chained behind the last.
+"""How a record changes: by one known transition, with one event chained behind the last.
+
+`proposed`, `moved` and `noted` make the next record and its event, without any I/O. `Records` writes them inside one
+open transaction; `written` are the statements that write them in one message, for who knows the record as it stands.
 
 Lock order everywhere: fence row, then action row, then grant, then the feed's head.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from onward_ledger.action import NOTES, Action, Decision, Intent, Json, Status, check_transition
+from onward_ledger.action import LARGEST_INTEGER, NOTES, Action, Decision, Intent, Json, Status, check_transition
 from onward_ledger.audit import FIRST, event_hash
-from onward_ledger.database import Row, Transaction, statement
+from onward_ledger.database import Row, Statement, Transaction, statement
 from onward_ledger.errors import OtherRevision
 from onward_ledger.values import Event
 
@@ -29,6 +32,136 @@ class Cause:
 def seen(row: Row) -> Action:
     """An action from the view that carries the decision that stands for it."""
     return Action.from_row({**row, "decision": row["standing"]})
+
+
+def proposed(intent: Intent, now: datetime, cause: Cause) -> tuple[Action, Event]:
+    """A new PREPARED record, and the first event of its history."""
+    check_transition(None, "propose", Status.PREPARED)
+    key = intent.key
+    action = Action(
+        action_id=key.action_id,
+        run_id=key.run_id,
+        step=key.step,
+        slot=key.slot,
+        rev=key.rev,
+        kind=intent.kind,
+        resource=intent.resource,
+        params=intent.params,
+        request_hash=intent.request_hash,
+        status=Status.PREPARED,
+        epoch=intent.epoch,
+        version=1,
+        events=1,
+        head="",
+        created_at=now,
+        updated_at=now,
+    )
+    event = _event(None, "propose", action, now, cause)
+    return replace(action, head=event.hash), event
+
+
+def moved(
+    action: Action, word: str, after: Status, now: datetime, cause: Cause, **changes: Any
+) -> tuple[Action, Event]:
+    """The record behind the transition `word`, and its event. Unknown transitions raise."""
+    check_transition(action.status, word, after)
+    return _next(action, word, replace(action, status=after, **changes), now, cause)
+
+
+def noted(action: Action, word: str, now: datetime, cause: Cause, **changes: Any) -> tuple[Action, Event]:
+    """The record with an event that changes no status."""
+    assert word in NOTES, word
+    return _next(action, word, replace(action, **changes), now, cause)
+
+
+def _next(before: Action, word: str, after: Action, now: datetime, cause: Cause) -> tuple[Action, Event]:
+    after = replace(after, version=before.version + 1, events=before.events + 1, updated_at=now)
+    event = _event(before, word, after, now, cause)
+    return replace(after, head=event.hash), event
+
+
+def _event(before: Action | None, word: str, after: Action, now: datetime, cause: Cause) -> Event:
+    event = Event(
+        action_id=after.action_id,
+        seq=after.events,
+        word=word,
+        from_status=before.status if before else None,
+        to_status=after.status,
+        epoch=after.epoch,
+        principal=cause.principal,
+        instance=cause.instance,
+        claim_token=after.claim_token,
+        reason=cause.reason,
+        detail=cause.detail,
+        recorded_at=now,
+        previous_hash=before.head if before else FIRST,
+        hash="",
+    )
+    return replace(event, hash=event_hash(event))
+
+
+def insertion(action: Action, intent: Intent, *, newest_epoch: int = LARGEST_INTEGER) -> Statement:
+    """Insert this record, unless the run was announced beyond `newest_epoch`; see the statement."""
+    return statement(
+        "insert_action",
+        action_id=action.action_id,
+        run_id=action.run_id,
+        step=action.step,
+        slot=action.slot,
+        rev=action.rev,
+        kind=action.kind,
+        resource=action.resource,
+        params=intent.params_text,
+        request_hash=action.request_hash,
+        status=action.status,
+        epoch=action.epoch,
+        claims=action.claims,
+        claim_token=action.claim_token,
+        instance=action.instance,
+        deadline_at=action.deadline_at,
+        first_sent_at=action.first_sent_at,
+        version=action.version,
+        events=action.events,
+        head=action.head,
+        now_at=action.updated_at,
+        newest_epoch=newest_epoch,
+    )
+
+
+def update(action: Action) -> Statement:
+    """Write this record over the version before it."""
+    return statement(
+        "update_action",
+        action_id=action.action_id,
+        version=action.version - 1,
+        status=action.status,
+        provider_id=action.provider_id,
+        receipt=action.receipt,
+        reason=action.reason,
+        alarm=action.alarm,
+        epoch=action.epoch,
+        claims=action.claims,
+        claim_token=action.claim_token,
+        instance=action.instance,
+        deadline_at=action.deadline_at,
+        first_sent_at=action.first_sent_at,
+        not_before_at=action.not_before_at,
+        approval_id=action.approval_id,
+        in_doubt=action.in_doubt,
+        events=action.events,
+        head=action.head,
+        now_at=action.updated_at,
+    )
+
+
+def written(write: Statement, action: Action, *events: Event) -> tuple[Statement, ...]:
+    """One message: the record with its events, or none of them. The count of the first answer says which."""
+    mine = {"written_events": action.events, "written_head": action.head}
+    return (write, *(statement("insert_event_if_written", **_members(event), **mine) for event in events))
+
+
+def _members(event: Event) -> dict[str, object]:
+    return {name: getattr(event, name) for name in Event.__dataclass_fields__}
 
 
 class Records:
@@ -53,29 +186,14 @@ class Records:
         return Action.from_row(found.row) if found.row else None, clock.rows[0]["now_at"]
 
     def insert(self, intent: Intent, now: datetime, cause: Cause) -> Action | None:
-        """A new PREPARED action; None when somebody else has just inserted it."""
-        check_transition(None, "propose", Status.PREPARED)
-        key = intent.key
-        event = _first_event(key.action_id, intent.epoch, now, cause)
-        row = self.tx.one(
-            "insert_action",
-            **asdict(key),
-            action_id=key.action_id,
-            kind=intent.kind,
-            resource=intent.resource,
-            params=intent.params_text,
-            request_hash=intent.request_hash,
-            status=Status.PREPARED,
-            epoch=intent.epoch,
-            events=1,
-            head=event.hash,
-            now_at=now,
-        )
-        if row is None:
+        """A new PREPARED action; None when somebody else has just inserted it. The run's fence row is shared."""
+        action, event = proposed(intent, now, cause)
+        write = insertion(action, intent)
+        if self.tx.run(write.name, **write.params) == 0:
             self._refuse_second_revision(intent)
             return None
-        self._insert_event(event)
-        return Action.from_row(row)
+        self.tx.send("insert_event", **_members(event))
+        return action
 
     def _refuse_second_revision(self, intent: Intent) -> None:
         key = intent.key
@@ -88,51 +206,26 @@ class Records:
 
     def move(self, action: Action, word: str, after: Status, now: datetime, cause: Cause, **changes: Any) -> Action:
         """Take the transition `word`, with changes to other fields, and write its event. Unknown transitions raise."""
-        check_transition(action.status, word, after)
-        moved = self._write(action, word, replace(action, status=after, **changes), now, cause)
-        if action.status is Status.UNKNOWN:
-            self.feed("resolution", moved, now, status=after)
-        return moved
+        left = action.status
+        action = self._write(*moved(action, word, after, now, cause, **changes))
+        if left is Status.UNKNOWN:
+            self.feed("resolution", action, now, status=after)
+        return action
 
     def note(self, action: Action, word: str, now: datetime, cause: Cause, **changes: Any) -> Action:
         """Write an event that changes no status."""
-        assert word in NOTES, word
-        return self._write(action, word, replace(action, **changes), now, cause)
+        return self._write(*noted(action, word, now, cause, **changes))
 
-    def _write(self, before: Action, word: str, after: Action, now: datetime, cause: Cause) -> Action:
+    def _write(self, action: Action, event: Event) -> Action:
         """The action as it stands with the commit.
 
         The row is locked, so only a bug can make the compare-and-set fail. It must not pass in silence: the event is
         then refused, and the transaction with it.
         """
-        event = _next_event(before, word, after, now, cause)
-        after = replace(after, version=before.version + 1, events=event.seq, head=event.hash, updated_at=now)
-        self.tx.send(
-            "update_action",
-            action_id=after.action_id,
-            version=before.version,
-            status=after.status,
-            provider_id=after.provider_id,
-            receipt=after.receipt,
-            reason=after.reason,
-            alarm=after.alarm,
-            epoch=after.epoch,
-            claims=after.claims,
-            claim_token=after.claim_token,
-            instance=after.instance,
-            deadline_at=after.deadline_at,
-            first_sent_at=after.first_sent_at,
-            not_before_at=after.not_before_at,
-            approval_id=after.approval_id,
-            events=after.events,
-            head=after.head,
-            now_at=now,
-        )
-        self._insert_event(event)
-        return after
-
-    def _insert_event(self, event: Event) -> None:
-        self.tx.send("insert_event", **{name: getattr(event, name) for name in Event.__dataclass_fields__})
+        write = update(action)
+        self.tx.send(write.name, **write.params)
+        self.tx.send("insert_event", **_members(event))
+        return action
 
     def feed(
         self, what: str, action: Action, now: datetime, *, seq: int | None = None, status: Status | None = None
@@ -159,49 +252,3 @@ class Records:
         """The decision that stands for an action."""
         row = self.tx.one("standing_decision", action_id=action_id)
         return Decision.from_row(row) if row else None
-
-
-def _first_event(action_id: str, epoch: int, now: datetime, cause: Cause) -> Event:
-    return _hashed(
-        Event(
-            action_id=action_id,
-            seq=1,
-            word="propose",
-            from_status=None,
-            to_status=Status.PREPARED,
-            epoch=epoch,
-            principal=cause.principal,
-            instance=cause.instance,
-            claim_token=None,
-            reason=cause.reason,
-            detail=cause.detail,
-            recorded_at=now,
-            previous_hash=FIRST,
-            hash="",
-        )
-    )
-
-
-def _next_event(before: Action, word: str, after: Action, now: datetime, cause: Cause) -> Event:
-    return _hashed(
-        Event(
-            action_id=after.action_id,
-            seq=before.events + 1,
-            word=word,
-            from_status=before.status,
-            to_status=after.status,
-            epoch=after.epoch,
-            principal=cause.principal,
-            instance=cause.instance,
-            claim_token=after.claim_token,
-            reason=cause.reason,
-            detail=cause.detail,
-            recorded_at=now,
-            previous_hash=before.head,
-            hash="",
-        )
-    )
-
-
-def _hashed(event: Event) -> Event:
-    return replace(event, hash=event_hash(event))

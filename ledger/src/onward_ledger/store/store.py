@@ -7,10 +7,10 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from onward_ledger.action import Action, Decision, Status
-from onward_ledger.database import Database, statement
+from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import InProgress, NotFound
 from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
-from onward_ledger.store import approvals, claims, fences, operators
+from onward_ledger.store import approvals, claims, fences, operators, outcomes
 from onward_ledger.store.approvals import Answer
 from onward_ledger.store.claims import Call, Sender, Step
 from onward_ledger.store.operators import Resolution
@@ -43,30 +43,42 @@ class Store:
         self._database.at_once(statement("stop_instance", instance=instance))
 
     def begin(self, call: Call) -> Step:
-        """The transaction before an effect, where one is needed; see `claims.at_a_glance` and `claims.begin`."""
-        known = call.verdict is not None
-        if not known:
-            rows = self._database.read("look_at_action", action_id=call.intent.key.action_id)
-            step = claims.at_a_glance(rows[0], call) if rows else None
+        """The transaction before an effect, where one is needed; see `claims`."""
+        recorded = call.verdict is not None or call.looked
+        if not recorded:
+            glance = self._glance(call)
+            recorded = glance["action_id"] is not None
+            step = claims.at_a_glance(glance, call) or claims.begin_at_once(self._database, glance, call)
             if step is not None:
                 return step
-            known = bool(rows)
         try:
             with self._records() as records:
-                return claims.begin(records, call, known=known)
+                return claims.begin(records, call, known=recorded)
         except claims.EpochAhead:
             self._database.at_once(statement("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch))
             return self.begin(call)
 
-    def record(self, claimed: Action, outcome: Outcome, cause: Cause) -> Action:
-        """The transaction behind an effect, by claim token, at any time."""
+    def _glance(self, call: Call) -> Row:
+        key = call.intent.key
+        (row,) = self._database.read("glance", run_id=key.run_id, action_id=key.action_id, kind=call.intent.kind)
+        return row
+
+    def record(self, claimed: Action, outcome: Outcome, cause: Cause, *, now: datetime | None = None) -> Action:
+        """The transaction behind an effect, by claim token, at any time.
+
+        `now`: about the database's time; who knows it needs one message where the record stands as it was claimed.
+        """
+        if now is not None:
+            action = outcomes.record_at_once(self._database, claimed, outcome, cause, now)
+            if action is not None:
+                return action
         with self._records() as records:
-            return claims.record(records, claimed, outcome, cause)
+            return outcomes.record(records, claimed, outcome, cause)
 
     def lose(self, claimed: Action, cause: Cause) -> Action:
         """IN_FLIGHT becomes UNKNOWN: the sender has no answer."""
         with self._records() as records:
-            return claims.lose(records, claimed, cause)
+            return outcomes.lose(records, claimed, cause)
 
     def meet(self, action_id: str, sender: Sender) -> Action:
         """The action as it stands; one in flight becomes UNKNOWN where due, else InProgress is raised."""
@@ -78,10 +90,12 @@ class Store:
                 return claims.lose_if_due(records, action, sender, now)
             return action
 
-    def settle(self, unknown: Action, found: Found, provider: SendingProvider, cause: Cause) -> Action:
-        """What a provider's look-up says about an UNKNOWN action."""
+    def settle(
+        self, asked: Action, found: Found, provider: SendingProvider, cause: Cause, *, asked_at: datetime
+    ) -> Action:
+        """What a provider's look-up says about an action; see `outcomes.settle`."""
         with self._records() as records:
-            return claims.settle(records, unknown, found, provider, cause)
+            return outcomes.settle(records, asked, found, provider, cause, asked_at=asked_at)
 
     def lose_gone(self, sender: Sender) -> int:
         """Every action whose sender is gone becomes UNKNOWN; how many. A start does this first."""

@@ -2,23 +2,38 @@
 -- The database's time, read behind the locks that were waited for.
 select onward_now() as now_at
 
+-- name: glance
+-- All that a call needs to know to begin with, on one snapshot and without a lock; one row also where nothing is
+-- recorded yet. Final records never change, so this is enough for a replay.
+select a.*, f.epoch as fence_epoch, f.closed_at as fence_closed_at, l.held_reason,
+       coalesce(l.look_first_until_at > onward_now(), false) as looks_first,
+       exists (select 1 from grants g where g.run_id = %(run_id)s and g.kind = %(kind)s) as has_grants,
+       onward_now() as now_at
+from (select 1) as one
+     left join ledger l on true
+     left join fences f on f.run_id = %(run_id)s
+     left join actions_seen a on a.action_id = %(action_id)s
+
 -- name: look_at_action
--- A plain read, without a lock: enough for a replay, since final records never change.
-select a.*, f.epoch as fence_epoch, onward_now() as now_at
-from actions_seen a join fences f using (run_id)
-where a.action_id = %(action_id)s
+-- A plain read, without a lock.
+select * from actions_seen where action_id = %(action_id)s
 
 -- name: lock_action
 select * from actions where action_id = %(action_id)s for update
 
 -- name: insert_action
--- Nothing is inserted when the id is taken, or when another revision of the step and slot is live.
-insert into actions (action_id, run_id, step, slot, rev, kind, resource, params, request_hash, status, epoch,
-                     events, head, created_at, updated_at)
-values (%(action_id)s, %(run_id)s, %(step)s, %(slot)s, %(rev)s, %(kind)s, %(resource)s, %(params)s, %(request_hash)s,
-        %(status)s, %(epoch)s, %(events)s, %(head)s, %(now_at)s, %(now_at)s)
+-- Nothing is inserted when the id is taken, when another revision of the step and slot is live, when the run is closed
+-- or was announced under an epoch beyond `newest_epoch`, or when it comes claimed while the ledger is held. An
+-- announcement and a closing wait until this transaction has ended.
+insert into actions (action_id, run_id, step, slot, rev, kind, resource, params, request_hash, status, epoch, claims,
+                     claim_token, instance, deadline_at, first_sent_at, version, events, head, created_at, updated_at)
+select %(action_id)s, f.run_id, %(step)s, %(slot)s, %(rev)s, %(kind)s, %(resource)s, %(params)s, %(request_hash)s,
+       %(status)s, %(epoch)s, %(claims)s, %(claim_token)s, %(instance)s, %(deadline_at)s,
+       %(first_sent_at)s, %(version)s, %(events)s, %(head)s, %(now_at)s, %(now_at)s
+from (select run_id from fences
+      where run_id = %(run_id)s and epoch <= %(newest_epoch)s and closed_at is null for share) as f
+where (%(claims)s = 0 or not exists (select 1 from ledger where held_at is not null))
 on conflict do nothing
-returning *
 
 -- name: update_action
 -- Compare-and-set: a record that has moved since it was read is not touched.
@@ -26,7 +41,7 @@ update actions
 set status = %(status)s, provider_id = %(provider_id)s, receipt = %(receipt)s, reason = %(reason)s,
     alarm = %(alarm)s, epoch = %(epoch)s, claims = %(claims)s, claim_token = %(claim_token)s,
     instance = %(instance)s, deadline_at = %(deadline_at)s, first_sent_at = %(first_sent_at)s,
-    not_before_at = %(not_before_at)s, approval_id = %(approval_id)s,
+    not_before_at = %(not_before_at)s, approval_id = %(approval_id)s, in_doubt = %(in_doubt)s,
     events = %(events)s, head = %(head)s, version = version + 1, updated_at = %(now_at)s
 where action_id = %(action_id)s and version = %(version)s
 
@@ -40,6 +55,16 @@ values (%(action_id)s,
          where a.action_id = %(action_id)s and a.events = %(seq)s and a.head = %(hash)s),
         %(word)s, %(from_status)s, %(to_status)s, %(epoch)s, %(principal)s, %(instance)s,
         %(claim_token)s, %(reason)s, %(detail)s, %(recorded_at)s, %(previous_hash)s, %(hash)s)
+
+-- name: insert_event_if_written
+-- The same in one message with the write that it belongs to, where nobody reads an answer in between: without that write
+-- (its `events` and `head`) nothing is inserted.
+insert into action_events (action_id, seq, word, from_status, to_status, epoch, principal, instance, claim_token,
+                           reason, detail, recorded_at, previous_hash, hash)
+select a.action_id, %(seq)s, %(word)s, %(from_status)s, %(to_status)s, %(epoch)s, %(principal)s, %(instance)s,
+       %(claim_token)s, %(reason)s, %(detail)s, %(recorded_at)s, %(previous_hash)s, %(hash)s
+from actions a
+where a.action_id = %(action_id)s and a.events = %(written_events)s and a.head = %(written_head)s
 
 -- name: events_of_action
 select * from action_events where action_id = %(action_id)s order by seq

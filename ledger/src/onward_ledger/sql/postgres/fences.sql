@@ -4,8 +4,12 @@ insert into fences (run_id, epoch, announced_at) values (%(run_id)s, %(epoch)s, 
 on conflict (run_id) do nothing
 
 -- name: share_fence
--- An announcement waits until this transaction has ended; claims do not wait for each other.
-select * from fences where run_id = %(run_id)s for share
+-- An announcement waits until this transaction has ended; claims do not wait for each other. With it, whether the ledger
+-- may send.
+select f.*, l.held_reason,
+       coalesce(l.look_first_until_at > onward_now(), false) as looks_first
+from fences f left join ledger l on true
+where f.run_id = %(run_id)s for share of f
 
 -- name: read_fence
 select * from fences where run_id = %(run_id)s

@@ -2,23 +2,38 @@
 -- The database's time. A write transaction holds the file, so nothing is waited for behind this.
 select onward_now() as now_at
 
+-- name: glance
+-- All that a call needs to know to begin with, on one snapshot and without a lock; one row also where nothing is
+-- recorded yet. Final records never change, so this is enough for a replay.
+select a.*, f.epoch as fence_epoch, f.closed_at as fence_closed_at, l.held_reason,
+       coalesce(l.look_first_until_at > onward_now(), 0) as looks_first,
+       exists (select 1 from grants g where g.run_id = :run_id and g.kind = :kind) as has_grants,
+       onward_now() as now_at
+from (select 1) as one
+     left join ledger l on l.only_row = 1
+     left join fences f on f.run_id = :run_id
+     left join actions_seen a on a.action_id = :action_id
+
 -- name: look_at_action
 -- Enough for a replay, since final records never change.
-select a.*, f.epoch as fence_epoch, onward_now() as now_at
-from actions_seen a join fences f using (run_id)
-where a.action_id = :action_id
+select * from actions_seen where action_id = :action_id
 
 -- name: lock_action
 select * from actions where action_id = :action_id
 
 -- name: insert_action
--- Nothing is inserted when the id is taken, or when another revision of the step and slot is live.
-insert into actions (action_id, run_id, step, slot, rev, kind, resource, params, request_hash, status, epoch,
-                     events, head, created_at, updated_at)
-values (:action_id, :run_id, :step, :slot, :rev, :kind, :resource, :params, :request_hash,
-        :status, :epoch, :events, :head, :now_at, :now_at)
+-- Nothing is inserted when the id is taken, when another revision of the step and slot is live, when the run is closed
+-- or was announced under an epoch beyond `newest_epoch`, or when it comes claimed while the ledger is held. An
+-- announcement and a closing wait until this transaction has ended.
+insert into actions (action_id, run_id, step, slot, rev, kind, resource, params, request_hash, status, epoch, claims,
+                     claim_token, instance, deadline_at, first_sent_at, version, events, head, created_at, updated_at)
+select :action_id, f.run_id, :step, :slot, :rev, :kind, :resource, :params, :request_hash,
+       :status, :epoch, :claims, :claim_token, :instance, :deadline_at,
+       :first_sent_at, :version, :events, :head, :now_at, :now_at
+from (select run_id from fences
+      where run_id = :run_id and epoch <= :newest_epoch and closed_at is null) as f
+where (:claims = 0 or not exists (select 1 from ledger where held_at is not null))
 on conflict do nothing
-returning *
 
 -- name: update_action
 -- Compare-and-set: a record that has moved since it was read is not touched.
@@ -26,7 +41,7 @@ update actions
 set status = :status, provider_id = :provider_id, receipt = :receipt, reason = :reason,
     alarm = :alarm, epoch = :epoch, claims = :claims, claim_token = :claim_token,
     instance = :instance, deadline_at = :deadline_at, first_sent_at = :first_sent_at,
-    not_before_at = :not_before_at, approval_id = :approval_id,
+    not_before_at = :not_before_at, approval_id = :approval_id, in_doubt = :in_doubt,
     events = :events, head = :head, version = version + 1, updated_at = :now_at
 where action_id = :action_id and version = :version
 
@@ -40,6 +55,16 @@ values (:action_id,
          where a.action_id = :action_id and a.events = :seq and a.head = :hash),
         :word, :from_status, :to_status, :epoch, :principal, :instance,
         :claim_token, :reason, :detail, :recorded_at, :previous_hash, :hash)
+
+-- name: insert_event_if_written
+-- The same in one message with the write that it belongs to, where nobody reads an answer in between: without that write
+-- (its `events` and `head`) nothing is inserted.
+insert into action_events (action_id, seq, word, from_status, to_status, epoch, principal, instance, claim_token,
+                           reason, detail, recorded_at, previous_hash, hash)
+select a.action_id, :seq, :word, :from_status, :to_status, :epoch, :principal, :instance,
+       :claim_token, :reason, :detail, :recorded_at, :previous_hash, :hash
+from actions a
+where a.action_id = :action_id and a.events = :written_events and a.head = :written_head
 
 -- name: events_of_action
 select * from action_events where action_id = :action_id order by seq

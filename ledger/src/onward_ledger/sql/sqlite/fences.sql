@@ -4,8 +4,12 @@ insert into fences (run_id, epoch, announced_at) values (:run_id, :epoch, onward
 on conflict (run_id) do nothing
 
 -- name: share_fence
--- A write transaction holds the whole file, so no announcement can come in between.
-select * from fences where run_id = :run_id
+-- An announcement waits until this transaction has ended; claims do not wait for each other. With it, whether the ledger
+-- may send.
+select f.*, l.held_reason,
+       coalesce(l.look_first_until_at > onward_now(), 0) as looks_first
+from fences f left join ledger l on l.only_row = 1
+where f.run_id = :run_id
 
 -- name: read_fence
 select * from fences where run_id = :run_id

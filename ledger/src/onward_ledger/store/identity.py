@@ -1,0 +1,81 @@
+"""Which ledger this is, and whether it may send.
+
+The id is made once and stays with the records: copies and backups of a database are the same ledger. A database that
+was restored from an older backup has forgotten sends; once that is noticed (see watch.py) the ledger is held, and
+nothing is claimed until a person releases it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from onward_ledger.action import Json, Value
+from onward_ledger.database import Database, Row, statement
+from onward_ledger.errors import Conflict
+
+# How long a first send is preceded by a look-up behind a release, unless the person says otherwise.
+LOOK_FIRST_DAYS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity(Value):
+    """The ledger's id, and the last hold and release. It is held while `held_at` is set."""
+
+    ledger_id: str
+    made_at: datetime
+    held_at: datetime | None = None
+    held_reason: str | None = None
+    released_at: datetime | None = None
+    released_by: str | None = None
+    released_reason: str | None = None
+    look_first_until_at: datetime | None = None
+
+
+def ensure(database: Database) -> Identity:
+    """The ledger's identity; a new database gets one."""
+    made, found = database.at_once(
+        statement("ensure_ledger", ledger_id=str(uuid.uuid4())),
+        statement("read_ledger"),
+    )
+    assert found.row is not None, f"the ledger has no identity, though {made.count} was made"
+    return Identity.from_row(found.row)
+
+
+def state(database: Database) -> Identity | None:
+    """The identity as it stands; None in a database that no service has used yet."""
+    rows = database.read("read_ledger")
+    return Identity.from_row(rows[0]) if rows else None
+
+
+def hold(database: Database, reason: str) -> Identity:
+    """Nothing is claimed from now on. The first reason stands."""
+    ensure(database)
+    _, found = database.at_once(statement("hold_ledger", reason=reason), statement("read_ledger"))
+    assert found.row is not None
+    return Identity.from_row(found.row)
+
+
+def release(database: Database, *, principal: str, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
+    """It may send again; what was lost up to now is known to be lost. Until then a first send is looked up before it.
+
+    The same word again is answered with what stands; another one is a Conflict when the ledger is not held.
+    """
+    until = database.now() + timedelta(days=look_first_days)
+    done, found = database.at_once(
+        statement("release_ledger", principal=principal, reason=reason, look_first_until_at=until),
+        statement("read_ledger"),
+    )
+    identity = Identity.from_row(found.row) if found.row else None
+    if identity is None or (
+        done.count == 0 and (identity.released_by, identity.released_reason) != (principal, reason)
+    ):
+        raise Conflict("The ledger is not held; there is nothing to release.")
+    return identity
+
+
+def forgotten(database: Database, events: Sequence[Json]) -> list[Row]:
+    """Which of these events the database should know and does not, the newest first; see the statement."""
+    return database.read("forgotten", events=list(events)) if events else []
