@@ -40,12 +40,17 @@ REQUEST_TIMEOUT = timedelta(seconds=10)
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """What lies under a key: hex sha256 and size in bytes. `created` is False when the same bytes were there before."""
+    """What lies under a key: hex sha256 and size in bytes. `created` is False when the same bytes were there before.
+
+    `e_tag` and `version` are the store's own names of it, where it has any; a local folder has none.
+    """
 
     key: str
     digest: str
     size: int
     created: bool
+    e_tag: str | None = None
+    version: str | None = None
 
 
 def digest_of(data: bytes) -> str:
@@ -84,34 +89,37 @@ class Objects:
             self.url = url
             self._store = _remote_store(url, environment)
 
-    def put_once(self, key: str, data: bytes) -> Stored:
+    def put_once(self, key: str, data: bytes, *, media_type: str | None = None) -> Stored:
         """Create the object. The same bytes under the key already is success, other bytes an ObjectConflict.
 
+        `media_type` is what the store is told to serve it as; a local folder keeps none.
         ObjectsUnreachable: whether the put took effect is not known; the same call again is safe.
         """
         check_key(key)
         digest = digest_of(data)
+        attributes: Any = {"Content-Type": media_type} if media_type and self._folder is None else None
         try:
-            obstore.put(self._store, key, data, mode="create", use_multipart=False)
-            created = True
+            put = obstore.put(self._store, key, data, mode="create", use_multipart=False, attributes=attributes)
+            stored = self._stored(key, data, put, created=True)
         except AlreadyExistsError:
-            self._compare(key, digest)
-            created = False
+            stored = self.look(key)
+            if stored.digest != digest:
+                found, wanted = stored.digest[:12], digest[:12]
+                raise ObjectConflict(f"The object {key} exists with the digest {found}…, not {wanted}….") from None
         except (BaseError, OSError) as error:
             raise ObjectsUnreachable(f"The object {key} could not be written: {_first_line(error)}.") from error
         # Also when it was there: whoever made it may have died before it was on disk.
         self._sync(key)
-        return Stored(key=key, digest=digest, size=len(data), created=created)
+        return stored
 
     def read(self, key: str) -> bytes:
         """The bytes under a key; ObjectMissing where there are none."""
-        check_key(key)
-        try:
-            return obstore.get(self._store, key).bytes().to_bytes()
-        except FileNotFoundError:
-            raise ObjectMissing(f"There is no object {key} in {self.url}.") from None
-        except (BaseError, OSError) as error:
-            raise ObjectsUnreachable(f"The object {key} could not be read: {_first_line(error)}.") from error
+        return self._get(key)[0]
+
+    def look(self, key: str) -> Stored:
+        """What lies under a key, by reading it; ObjectMissing where there is nothing."""
+        data, meta = self._get(key)
+        return self._stored(key, data, meta, created=False)
 
     def read_checked(self, key: str, digest: str) -> bytes:
         """The bytes under a key, if they are those that the digest names; else DigestMismatch."""
@@ -139,10 +147,20 @@ class Objects:
                     removed += 1
         return removed
 
-    def _compare(self, key: str, digest: str) -> None:
-        found = digest_of(self.read(key))
-        if found != digest:
-            raise ObjectConflict(f"The object {key} exists with the digest {found[:12]}…, not {digest[:12]}….")
+    def _get(self, key: str) -> tuple[bytes, Mapping[str, Any]]:
+        check_key(key)
+        try:
+            found = obstore.get(self._store, key)
+            return found.bytes().to_bytes(), found.meta
+        except FileNotFoundError:
+            raise ObjectMissing(f"There is no object {key} in {self.url}.") from None
+        except (BaseError, OSError) as error:
+            raise ObjectsUnreachable(f"The object {key} could not be read: {_first_line(error)}.") from error
+
+    def _stored(self, key: str, data: bytes, said: Mapping[str, Any], *, created: bool) -> Stored:
+        # The tag of a local file is made from its inode and times: a copy of the folder would have other ones.
+        e_tag, version = (said["e_tag"], said["version"]) if self._folder is None else (None, None)
+        return Stored(key=key, digest=digest_of(data), size=len(data), created=created, e_tag=e_tag, version=version)
 
     def _sync(self, key: str) -> None:
         """Put a local file on disk, and its name, and the names of the folders above that are new to this process."""

@@ -1,0 +1,28 @@
+"""Work in a process that is killed in the middle of it."""
+
+import multiprocessing
+import os
+import signal
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["onward_ledger.providers.configured", "tests.support.killed"])
+
+
+def die() -> None:
+    """End this process the way the kernel does it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_killed(work, *arguments) -> None:
+    """Run `work` in another process; it has to be killed there."""
+    process = start(work, *arguments)
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL, f"the process was not killed: {process.exitcode}"
+    process.close()
+
+
+def start(work, *arguments):
+    """`work` in another process, as it starts."""
+    process = _FORKS.Process(target=work, args=arguments)
+    process.start()
+    return process
