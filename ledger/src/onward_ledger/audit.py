@@ -1,14 +1,17 @@
 """The hash chain of an action's history: each event holds the hash of the one before, the action holds the last.
 
 An event that was changed, cut out or put elsewhere breaks the chain; a cut end shows in the action's count and head.
+The functions on JSON need no database: they judge an export (see trail.py) on any machine.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from onward_ledger.action import Action, canonical
+from onward_ledger.action import Action, ActionKey, canonical, request_hash
+from onward_ledger.errors import BadRequest
 from onward_ledger.values import Event
 
 # What the first event of every chain points to: no event has this hash.
@@ -17,17 +20,54 @@ FIRST = "0" * 64
 
 def event_hash(event: Event) -> str:
     """The hex sha256 over the canonical JSON of everything in the event but its own hash."""
-    members = event.to_json()
-    del members["hash"]
-    return hashlib.sha256(canonical(members)).hexdigest()
+    return member_hash(event.to_json())
+
+
+def member_hash(members: Mapping[str, Any]) -> str:
+    """The same of any JSON object that keeps its hash in the member `hash`."""
+    return hashlib.sha256(canonical({name: value for name, value in members.items() if name != "hash"})).hexdigest()
 
 
 def broken_at(action: Action, events: Iterable[Event]) -> int | None:
     """The first position (from 1) where the history is not what was written; None where all is well."""
-    head, position = FIRST, 0
-    for position, event in enumerate(events, start=1):
-        whole = event.action_id == action.action_id and event.seq == position and event.previous_hash == head
-        if not whole or event.hash != event_hash(event):
-            return position
-        head = event.hash
-    return None if (position, head) == (action.events, action.head) else position + 1
+    broken = history_break(action.action_id, action.events, action.head, (event.to_json() for event in events))
+    return broken[0] if broken else None
+
+
+def history_break(
+    action_id: str, count: int, head: str, history: Iterable[Mapping[str, Any]]
+) -> tuple[int, str] | None:
+    """The first position (from 1) where a history in JSON is not what was written, and how it shows."""
+    last, status, position = FIRST, None, 0
+    for position, event in enumerate(history, start=1):
+        if event.get("hash") != member_hash(event):
+            return position, "it was changed"
+        if (event.get("action_id"), event.get("seq"), event.get("previous_hash")) != (action_id, position, last):
+            return position, "it does not belong behind the one before it"
+        if event.get("from_status") != status:
+            return position, f"it leaves {event.get('from_status')}, but the one before it led to {status}"
+        last, status = event["hash"], event.get("to_status")
+    if position < count:
+        return position + 1, f"it is missing: the record counts {count}"
+    if position > count:
+        return count + 1, f"the record counts only {count}"
+    return None if last == head else (max(position, 1), "it is not the one that the record ends with")
+
+
+def record_break(record: Mapping[str, Any], history: list[Any]) -> str | None:
+    """What in a record contradicts itself or its history, as a sentence's end; None where all is well.
+
+    What the history does not hold (a receipt, a reason) is protected by the export's own chain alone.
+    """
+    try:
+        key = ActionKey(record["run_id"], record["step"], record["slot"], record["rev"])
+        wanted = request_hash(record["kind"], record["resource"], record["params"])
+    except (BadRequest, KeyError, TypeError, ValueError):
+        return "has a record that is not one of an action"
+    if record.get("action_id") != key.action_id:
+        return "has an id that its run, step, slot and revision do not make"
+    if record.get("request_hash") != wanted:
+        return "has another request than its request hash was made of"
+    if history and record.get("status") != history[-1].get("to_status"):
+        return f"is recorded as {record.get('status')}, but its history ends with {history[-1].get('to_status')}"
+    return None
