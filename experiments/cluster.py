@@ -105,12 +105,12 @@ def cluster(store: StoreKind, *, keep: Path | None = None) -> Generator[Cluster]
 def _oracle(folder: Path) -> Generator[Oracle]:
     log, ready = folder / "oracle.log", folder / "oracle.ready"
     command = ["-m", "experiments.oracle", "--log", log, "--ready-file", ready, "--parent", os.getpid()]
-    with _service("oracle", command, folder, ready) as port:
+    with service("oracle", command, folder, ready) as port:
         yield Oracle(int(port), log)
 
 
 @contextmanager
-def _service(name: str, command: Sequence[object], folder: Path, ready: Path) -> Generator[str]:
+def service(name: str, command: Sequence[object], folder: Path, ready: Path) -> Generator[str]:
     """A service of ours from start to stop; what its ready file holds."""
     log = folder / f"{name}.err"
     with log.open("wb") as errors:

@@ -1,0 +1,102 @@
+"""Our ledger beside its peers: kill, stop and wake real processes, and count the charges in the world.
+
+    uv run --group peers experiments/peers_ledger.py            every system, a table; about three minutes
+    uv run experiments/peers_ledger.py                          those that are installed; ours at least
+    uv run --group peers experiments/peers_ledger.py --json     everything that was seen, as JSON
+    uv run experiments/peers_ledger.py --only onward-ledger --only "no ledger"
+    uv run experiments/peers_ledger.py --columns AS             some of the plans
+
+What it does. A provider in a process of its own performs charges and writes each to a fsynced log. Each system guards
+the same charge with its strongest settings, on Postgres where it can. Each plan is the same for all: a process is
+killed when the provider has committed, four ask at once, the same key comes with other params, an answer is late, a
+stopped process wakes after somebody has taken over. Once with a provider that can only be searched, and once with one
+that remembers idempotency keys. Postgres, provider and ledgers live in a temporary folder; nothing of yours is touched.
+
+What you will see. A row per system and provider, a column per plan, in each cell the number of charges: 1 is right.
+`?` means that the record is not settled and a person has to look. The last row is the control, no ledger at all: it
+must repeat charges, otherwise the plans show nothing and the verdict is "invalid".
+
+    exit 0    pass: every cell of ours is as promised
+    exit 10   disproved, or invalid: nothing was tested
+    exit 9    a service could not be started
+    exit 2    the command line is wrong
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+# Run as a file, this folder would come first, and its modules would hide others of the same name.
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+
+def main() -> int:
+    """Run what the command line asks for; the exit code."""
+    arguments = _parsed()
+    signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
+
+    from experiments.benchmarks.services import leave_environment
+    from experiments.errors import NotRun
+    from experiments.peers.campaign import Options, run_campaign
+    from experiments.peers.report import print_results
+    from runs.errors import Exit
+    from runs.local_postgres import LocalPostgresError
+
+    leave_environment()
+    try:
+        results = run_campaign(Options(systems=arguments.only, columns=arguments.columns, seed=arguments.seed), tell)
+    except (NotRun, LocalPostgresError) as error:
+        tell(str(error))
+        return Exit.UNREACHABLE
+    except KeyboardInterrupt:
+        tell("stopped; everything that was started is gone")
+        return 130
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
+    if arguments.json:
+        print(json.dumps(results.to_json(), indent=2))
+    else:
+        print_results(results, sys.stdout)
+    return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
+
+
+def tell(line: str) -> None:
+    """A line of progress."""
+    print(f"peers: {line}", file=sys.stderr, flush=True)
+
+
+def _parsed() -> argparse.Namespace:
+    from experiments.peers.columns import COLUMNS
+    from experiments.peers.systems import SYSTEMS
+
+    parser = argparse.ArgumentParser(
+        prog="peers_ledger.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names, letters = [system.name for system in SYSTEMS], "".join(column.name for column in COLUMNS)
+    parser.add_argument(
+        "--only", action="append", choices=names, default=[], metavar="NAME", help=f"one of: {'; '.join(names)}"
+    )
+    told = "; ".join(f"{column.name}: {column.says}" for column in COLUMNS)
+    parser.add_argument("--columns", default="", metavar="LETTERS", help=f"some of {letters}. {told}")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what the order is drawn by (1)")
+    parser.add_argument("--json", action="store_true", help="everything as JSON on stdout")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the JSON there")
+    arguments = parser.parse_args()
+    unknown = set(arguments.columns) - set(letters)
+    if unknown:
+        parser.error(f"there is no column {', '.join(sorted(unknown))}; there are {letters}")
+    return arguments
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
