@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -12,6 +12,10 @@ from onward_ledger.errors import BadRequest, TooLarge
 
 # Params and receipts are references and digests; bytes are staged as objects before.
 LARGEST_JSON_BYTES = 64 * 1024
+
+# What is deeper, or has more values, is no list of references; and not every reader of the record could follow it.
+DEEPEST_JSON = 32
+MOST_VALUES = 10_000
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Resource = Annotated[str, StringConstraints(min_length=1, max_length=900, pattern=r"^[^\x00-\x1f\x7f]*$")]
@@ -24,10 +28,28 @@ _HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 
 
 def small(what: str, value: Json) -> Json:
-    """The value itself, unless it is too large or no JSON that every reader reads alike."""
+    """The value itself, unless it is too large, too deep, or no JSON that every reader reads alike."""
+    check_shape(what, value)
     if len(canonical(value)) > LARGEST_JSON_BYTES:
         raise TooLarge(f"{what} is larger than {LARGEST_JSON_BYTES // 1024} KiB; stage bytes as objects.")
     return value
+
+
+def check_shape(what: str, value: Json) -> None:
+    """BadRequest when the value is nested too deep or has too many values. Without recursion: the depth is given."""
+    waiting: list[tuple[object, int]] = [(value, 1)]
+    values = 0
+    while waiting:
+        item, depth = waiting.pop()
+        values += 1
+        if depth > DEEPEST_JSON:
+            raise BadRequest(f"{what} is nested deeper than {DEEPEST_JSON} levels.")
+        if values + len(waiting) > MOST_VALUES:
+            raise BadRequest(f"{what} has more than {MOST_VALUES} values.")
+        if isinstance(item, dict):
+            waiting.extend((inner, depth + 1) for inner in cast(dict[object, object], item).values())
+        elif isinstance(item, list | tuple):
+            waiting.extend((inner, depth + 1) for inner in cast(list[object], item))
 
 
 class Body(BaseModel):
