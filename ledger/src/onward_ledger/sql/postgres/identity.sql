@@ -19,8 +19,7 @@ where held_at is not null
 -- name: forgotten
 -- Which of these events, all of them committed once, are not in the database. It may have forgotten what was removed by
 -- age, and what a person knew to be lost: everything before the last release. A ledger with another id forgets all.
-select w.ledger_id, l.ledger_id as found_ledger_id, w.action_id, w.seq, w.recorded_at,
-       (select count(*) from actions) as actions
+select w.ledger_id, l.ledger_id as found_ledger_id, w.action_id, w.seq, w.recorded_at
 from json_to_recordset(%(events)s::json)
          as w(ledger_id uuid, action_id uuid, run_id uuid, seq integer, hash text, recorded_at timestamptz)
      left join ledger l on true

@@ -20,7 +20,7 @@ where held_at is not null
 -- Which of these events, all of them committed once, are not in the database. It may have forgotten what was removed by
 -- age, and what a person knew to be lost: everything before the last release. A ledger with another id forgets all.
 select w.value ->> 'ledger_id' as ledger_id, l.ledger_id as found_ledger_id, w.value ->> 'action_id' as action_id,
-       w.value ->> 'seq' as seq, w.value ->> 'recorded_at' as recorded_at, (select count(*) from actions) as actions
+       w.value ->> 'seq' as seq, w.value ->> 'recorded_at' as recorded_at
 from json_each(:events) as w left join ledger l on true
 where (l.released_at is null or w.value ->> 'recorded_at' > l.released_at)
   and (l.ledger_id is not w.value ->> 'ledger_id'

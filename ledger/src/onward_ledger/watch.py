@@ -1,0 +1,83 @@
+"""Does the database still know what this machine saw committed? Asked at the start, each second, and by each claim.
+
+A restore from an older backup, a failover to a replica that lost commits, another ledger's database: in each of them
+the answer is no, and the ledger is held (see store/identity.py). A crash of the database is none of them, since what it
+acknowledged survives it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from onward_ledger.database import Database, Row, Unreachable
+from onward_ledger.store import identity
+from onward_ledger.store.identity import Identity
+from onward_ledger.witness import Witness
+
+log = logging.getLogger("onward_ledger")
+
+LOOK_SECONDS = 1.0
+
+
+class Watch:
+    """A thread that asks each second, keeps the witness on the disk, and knows how the ledger stands."""
+
+    def __init__(self, database: Database, witness: Witness, known: Identity) -> None:
+        self.identity = known
+        self._database = database
+        self._witness = witness
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger-watch", daemon=True)
+
+    def start(self) -> None:
+        """Ask about all that any process noted here, then go on asking about what this one notes."""
+        marks = self._witness.marks()
+        self._ask(identity.forgotten(self._database, [mark.to_json() for mark in marks]))
+        self._thread.start()
+
+    def look(self) -> None:
+        """One round."""
+        self._witness.sync()
+        self._ask(identity.forgotten(self._database, [mark.to_json() for mark in self._witness.recent()]))
+
+    def stop(self) -> None:
+        """End the thread; the witness is on the disk then."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._witness.close()
+
+    def _ask(self, forgotten: list[Row]) -> None:
+        known = identity.state(self._database)
+        if forgotten and (known is None or known.held_at is None):
+            known = identity.hold(self._database, why(forgotten))
+        if known is not None:
+            if known.held_at is not None and self.identity.held_at is None:
+                log.error("The ledger is held, nothing is sent: %s", known.held_reason)
+            self.identity = known
+
+    def _run(self) -> None:
+        failed = False
+        while not self._stopped.wait(LOOK_SECONDS):
+            try:
+                self.look()
+                failed = False
+            except Exception as error:
+                # A database that is away is told by those who need it. Whatever else it is, once is enough.
+                if not failed and not isinstance(error, Unreachable):
+                    log.exception("The watch cannot ask the database; it goes on trying.")
+                failed = True
+
+
+def why(forgotten: list[Row]) -> str:
+    """The reason of a hold, from what the database has forgotten (the newest first)."""
+    newest = forgotten[0]
+    if newest["found_ledger_id"] != newest["ledger_id"]:
+        found = f"the ledger {newest['found_ledger_id']}" if newest["found_ledger_id"] else "a new ledger"
+        return f"This machine has worked with the ledger {newest['ledger_id']}, and the database is {found}."
+    return (
+        f"The database has forgotten {len(forgotten)} of the last claims that this machine saw committed, the newest "
+        f"of {newest['recorded_at'].isoformat(timespec='seconds')}: it was restored from an older backup, or a replica "
+        "took over that had not received them."
+    )
