@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -21,6 +22,7 @@ import httpx
 from onward_ledger import over_http, protocol
 from onward_ledger.action import Action, ActionKey, Decision, Json, Status
 from onward_ledger.protocol import Answer, Build, Lost, Operation, Recorded, Request, Wait
+from onward_ledger.tls import Certificate, client_context
 from onward_ledger.values import Event, Feed, Fence, Grant, Health
 
 T = TypeVar("T")
@@ -38,8 +40,10 @@ def _nothing() -> None:
 class LedgerClient:
     """A client for threads and processes.
 
-    `token` is the service token. `principal` is who speaks, recorded as asserted; deciding, granting, closing and
-    resolving need one. `check` is called before every request and may raise, for example when a lease is lost.
+    `token` is a token of the service. `principal` is who speaks, recorded as asserted; deciding, granting, closing and
+    resolving need one, unless the token proves a person. `check` is called before every request and may raise, for
+    example when a lease is lost. For https: `ca_file` (PEM) is whom to trust instead of everybody's authorities,
+    `certificate` what the client itself shows.
     """
 
     def __init__(
@@ -49,6 +53,8 @@ class LedgerClient:
         *,
         timeout_seconds: float = 30,
         principal: str | None = None,
+        ca_file: Path | str | None = None,
+        certificate: Certificate | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
         check: Check = _nothing,
         transport: httpx.BaseTransport | None = None,
@@ -59,7 +65,7 @@ class LedgerClient:
             headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
-            verify=over_http.verifies(url),
+            verify=client_context(url, ca_file, certificate),
             transport=transport,
         )
         self._patience_seconds = patience_seconds
@@ -233,6 +239,8 @@ class AsyncLedgerClient:
         *,
         timeout_seconds: float = 30,
         principal: str | None = None,
+        ca_file: Path | str | None = None,
+        certificate: Certificate | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -242,7 +250,7 @@ class AsyncLedgerClient:
             headers=over_http.headers(token, principal),
             timeout=timeout_seconds,
             trust_env=False,
-            verify=over_http.verifies(url),
+            verify=client_context(url, ca_file, certificate),
             transport=transport,
         )
         self._patience_seconds = patience_seconds

@@ -15,11 +15,6 @@ def _encoded(principal: str) -> str:
     return urllib.parse.quote(principal, safe=" @+-._")
 
 
-def verifies(url: str) -> bool:
-    """Whether certificates are checked: always where there are any. Reading the trusted ones takes 30 ms of a start."""
-    return not url.lower().startswith("http://")
-
-
 def headers(token: str, principal: str | None) -> dict[str, str]:
     """The headers of every request of a client."""
     authorization = {"Authorization": f"Bearer {token}"}
