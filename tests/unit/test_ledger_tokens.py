@@ -1,13 +1,16 @@
 """Tokens of the ledger: who a presented one stands for, what a caller may do, and the file that holds the hashes."""
 
+import json
 import logging
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from typer.testing import CliRunner
 
 from onward_ledger.callers import EVERYTHING, Caller, Scope, person, who
+from onward_ledger.commands.token import app as token_command
 from onward_ledger.errors import BadRequest, Conflict, Forbidden, NotFound
 from onward_ledger.gate import MOST_PEERS, Strangers
 from onward_ledger.token_file import PREFIX, add, digest, read_entries, revoke
@@ -250,3 +253,51 @@ def test_strangers_are_counted_and_told_once_a_second(caplog):
     for number in range(3 * MOST_PEERS):
         strangers.note(f"peer {number}")
     assert len(strangers._peers) == MOST_PEERS
+
+
+def command(*arguments, path):
+    return CliRunner().invoke(token_command, [*arguments, "--tokens", str(path)])
+
+
+def test_the_command_makes_lists_and_revokes(path):
+    made = command(
+        *("new", "ann-laptop", "--scope", "decide", "--scope", "read", "--principal", "ann", "--role", "publisher"),
+        *("--kind", "report.*", "--days", "30"),
+        path=path,
+    )
+    assert made.exit_code == 0, made.output
+    token = made.output.strip()
+    found = Tokens(None, path).caller(token.encode())
+    assert found == Caller(
+        name="ann-laptop",
+        scopes=frozenset({Scope.DECIDE, Scope.READ}),
+        principal="ann",
+        roles=frozenset({"publisher"}),
+        kinds=("report.*",),
+    )
+    shown = command("list", path=path).output
+    for word in ("ann-laptop", "read decide", "ann", "roles publisher", "kinds report.*", "ends 20"):
+        assert word in shown
+    assert token not in shown
+    (listed,) = json.loads(command("list", "--json", path=path).output)["tokens"]
+    assert (listed["scopes"], listed["roles"]) == (["read", "decide"], ["publisher"])
+    assert datetime.fromisoformat(listed["expires_at"]) - datetime.fromisoformat(listed["created_at"]) == timedelta(30)
+    assert command("revoke", "ann-laptop", path=path).exit_code == 0
+    assert command("list", path=path).output == ""
+
+
+def test_the_command_refuses_in_plain_sentences(path):
+    def refused(*arguments):
+        done = command(*arguments, path=path)
+        return done.exit_code, done.output
+
+    assert refused("list")[0] == 2
+    assert "token new NAME" in refused("list")[1]
+    assert refused("new", "a", "--scope", "everything")[0] == 2
+    assert refused("new", "a b", "--scope", "read")[0] == 2
+    assert refused("new", "a")[0] == 2, "a token without a scope is good for nothing"
+    assert refused("new", "a", "--scope", "read", "--principal", " ")[0] == 2
+    assert not path.exists()
+    assert refused("new", "a", "--scope", "read")[0] == 0
+    assert refused("new", "a", "--scope", "read")[0] == 4
+    assert refused("revoke", "b")[0] == 3
