@@ -20,6 +20,7 @@ from graph.nodes import REVISIONS
 from onward_ledger import __main__ as ledger_command
 from onward_ledger import client, errors, gate, protocol, wire
 from onward_ledger.action import TRANSITIONS, Action, Status
+from onward_ledger.commands import common
 from onward_ledger.errors import LedgerError, LedgerUnreachable, ObjectError
 from onward_ledger.objects import Objects
 from onward_ledger.providers import providers_for
@@ -260,7 +261,7 @@ SAID = [
     (PROTOCOL, f"asked for again {NUMBERS[len(protocol.RETRY_PAUSES_SECONDS)]} times within two seconds"),
     (PROTOCOL, f"A body has at most {gate.LARGEST_BODY_BYTES // 1024} KiB"),
     (PROTOCOL, f"at most {wire.LARGEST_JSON_BYTES // 1024} KiB each"),
-    (PROTOCOL, f"listens on port {ledger_command.DEFAULT_PORT}"),
+    (PROTOCOL, f"listens on port {common.DEFAULT_PORT}"),
     (PROTOCOL, f"API version `{protocol.API_VERSION}`"),
     (OPERATIONS, f"put aside at {local_postgres.LOG_BYTES // 1_000_000} MB"),
     (

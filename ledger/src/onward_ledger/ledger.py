@@ -119,13 +119,27 @@ class Ledger:
         return self.store.decide(answer, provider, action.run_id)
 
     def grant(
-        self, run_id: str, *, kind: str, resource: str | None, principal: str, expires_at: datetime, uses: int
+        self,
+        run_id: str,
+        *,
+        kind: str,
+        resource: str | None,
+        principal: str,
+        principal_asserted: bool = True,
+        expires_at: datetime,
+        uses: int,
     ) -> Grant:
         """A standing permission for a kind that needs approvals."""
         if self.provider(kind).approval is None:
             raise BadRequest(f"Actions of kind {kind} need no approval.")
         return self.store.grant(
-            run_id, kind=kind, resource=resource, principal=principal, expires_at=expires_at, uses=uses
+            run_id,
+            kind=kind,
+            resource=resource,
+            principal=principal,
+            principal_asserted=principal_asserted,
+            expires_at=expires_at,
+            uses=uses,
         )
 
     def _verify(self, action: Action, provider: Provider) -> Verdict:

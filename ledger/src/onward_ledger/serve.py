@@ -25,8 +25,10 @@ from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
 from onward_ledger.protocol import API_VERSION
 from onward_ledger.providers import providers_for
-from onward_ledger.service import Service, create_app
+from onward_ledger.routes.common import Service
+from onward_ledger.service import create_app
 from onward_ledger.store import SCHEMA, open_store
+from onward_ledger.tokens import Tokens
 from onward_ledger.values import Health
 
 log = logging.getLogger("onward_ledger")
@@ -40,7 +42,10 @@ KEEP_ALIVE_SECONDS = 75
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
-    """How the service runs. Port 0 takes a free one; `ready_file` gets JSON once it listens."""
+    """How the service runs. Port 0 takes a free one; `ready_file` gets JSON once it listens.
+
+    `config` adds kinds of effects, `tokens` more tokens than the one service token.
+    """
 
     store: str
     objects: str
@@ -49,6 +54,8 @@ class ServeOptions:
     port: int = 0
     ready_file: Path | None = None
     schema: str = SCHEMA
+    config: Path | None = None
+    tokens: Path | None = None
 
 
 def read_token(path: Path) -> str:
@@ -65,6 +72,7 @@ def read_token(path: Path) -> str:
 def serve(options: ServeOptions) -> None:
     """Run until SIGTERM or SIGINT; requests in flight are finished first."""
     objects = Objects(options.objects)
+    providers, tokens = providers_for(objects, options.config), Tokens(options.token, options.tokens)
     objects.remove_leftovers()
     opened = open_store(options.store, schema=options.schema)
     instance = str(uuid.uuid4())
@@ -78,7 +86,7 @@ def serve(options: ServeOptions) -> None:
             host=socket.gethostname(),
             pid=os.getpid(),
         )
-        ledger = Ledger(opened.store, providers_for(objects), instance=instance)
+        ledger = Ledger(opened.store, providers, instance=instance)
         lost = opened.store.lose_gone(ledger.sender)
         if lost:
             log.warning("%d actions of instances that are gone are UNKNOWN now.", lost)
@@ -90,7 +98,7 @@ def serve(options: ServeOptions) -> None:
             pid=os.getpid(),
             api=API_VERSION,
         )
-        _listen(options, Service(ledger=ledger, health=health, token=options.token))
+        _listen(options, Service(ledger=ledger, health=health, tokens=tokens))
         opened.store.stop_instance(instance)
     finally:
         opened.liveness.release()

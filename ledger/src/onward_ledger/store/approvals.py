@@ -35,6 +35,7 @@ class Answer:
     action_id: str
     decision: str
     principal: str
+    principal_asserted: bool = True
     request_hash: str
     reason: str | None = None
     changes: Mapping[str, Any] | None = None
@@ -130,6 +131,7 @@ def _plain(records: Records, answer: Answer, action: Action, now: datetime) -> D
         now,
         decision=answer.decision,
         principal=answer.principal,
+        asserted=answer.principal_asserted,
         reason=answer.reason,
         expires_at=answer.expires_at,
     )
@@ -163,6 +165,7 @@ def _edit(records: Records, answer: Answer, action: Action, provider: Provider, 
         now,
         decision="edit",
         principal=answer.principal,
+        asserted=answer.principal_asserted,
         reason=answer.reason,
         successor_action_id=successor.action_id,
     )
@@ -172,6 +175,7 @@ def _edit(records: Records, answer: Answer, action: Action, provider: Provider, 
         now,
         decision="approve",
         principal=answer.principal,
+        asserted=answer.principal_asserted,
         reason=answer.reason,
         expires_at=answer.expires_at,
     )
@@ -242,6 +246,7 @@ def put_grant(
     kind: str,
     resource: str | None,
     principal: str,
+    principal_asserted: bool = True,
     expires_at: datetime,
     uses: int,
 ) -> Grant:
@@ -254,7 +259,7 @@ def put_grant(
         kind=kind,
         resource=resource,
         principal=principal,
-        principal_asserted=True,
+        principal_asserted=principal_asserted,
         uses=uses,
         expires_at=expires_at,
     )

@@ -76,6 +76,26 @@ def release(database: Database, *, principal: str, reason: str, look_first_days:
     return identity
 
 
-def forgotten(database: Database, events: Sequence[Json]) -> list[Row]:
-    """Which of these events the database should know and does not, the newest first; see the statement."""
-    return database.read("forgotten", events=list(events)) if events else []
+def notice(database: Database, events: Sequence[Json]) -> Identity:
+    """How the ledger stands, once the database was asked about events that were committed: held if it forgot one.
+
+    What it may have forgotten without being held for it, the statement `forgotten` says.
+    """
+    rows = database.read("forgotten", events=list(events)) if events else []
+    known = state(database)
+    if rows and (known is None or known.held_at is None):
+        known = hold(database, _why(rows))
+    return known or ensure(database)
+
+
+def _why(forgotten: list[Row]) -> str:
+    """The reason of a hold, from what the database has forgotten (the newest first)."""
+    newest = forgotten[0]
+    if newest["found_ledger_id"] != newest["ledger_id"]:
+        found = f"the ledger {newest['found_ledger_id']}" if newest["found_ledger_id"] else "a new ledger"
+        return f"This machine has worked with the ledger {newest['ledger_id']}, and the database is {found}."
+    return (
+        f"The database has forgotten {len(forgotten)} of the last claims that this machine saw committed, the newest "
+        f"of {newest['recorded_at'].isoformat(timespec='seconds')}: it was restored from an older backup, or a replica "
+        "took over that had not received them."
+    )

@@ -125,7 +125,15 @@ class Store:
             return approvals.decide(records, answer, provider, run_id)
 
     def grant(
-        self, run_id: str, *, kind: str, resource: str | None, principal: str, expires_at: datetime, uses: int
+        self,
+        run_id: str,
+        *,
+        kind: str,
+        resource: str | None,
+        principal: str,
+        principal_asserted: bool = True,
+        expires_at: datetime,
+        uses: int,
     ) -> Grant:
         """A standing permission; what waits for it already is decided at once, each action in its own transaction."""
         with self._records() as records:
@@ -135,6 +143,7 @@ class Store:
                 kind=kind,
                 resource=resource,
                 principal=principal,
+                principal_asserted=principal_asserted,
                 expires_at=expires_at,
                 uses=uses,
             )

@@ -1,0 +1,1 @@
+"""The commands of `onward-ledger`, one file for each topic."""

@@ -1,0 +1,87 @@
+"""`onward-ledger serve`: be the service."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from onward_ledger.commands.common import DEFAULT_PORT, DEFAULT_TOKEN_FILE, told
+
+
+def serve(
+    store: Annotated[
+        str,
+        typer.Option(
+            envvar="ONWARD_LEDGER_STORE", help="Where records are kept: postgresql://… or sqlite:///path (one service)."
+        ),
+    ] = "sqlite:///onward-ledger.db",
+    objects: Annotated[
+        str,
+        typer.Option(envvar="ONWARD_LEDGER_OBJECTS", help="Where objects are kept: a folder, s3://bucket/prefix, …"),
+    ] = "onward-objects",
+    port: Annotated[
+        int, typer.Option(envvar="ONWARD_LEDGER_PORT", min=0, max=65535, help="0 takes a free one.")
+    ] = DEFAULT_PORT,
+    host: Annotated[
+        str,
+        typer.Option(
+            envvar="ONWARD_LEDGER_HOST", help="The address to listen on. Anything but loopback lets other machines in."
+        ),
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path,
+        typer.Option(envvar="ONWARD_LEDGER_TOKEN_FILE", help="The service token; a missing file gets a new token."),
+    ] = DEFAULT_TOKEN_FILE,
+    ready_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="ONWARD_LEDGER_READY_FILE",
+            help="Gets {url, pid, instance, version, started_at} as JSON once the service listens.",
+        ),
+    ] = None,
+    schema: Annotated[
+        str, typer.Option(envvar="ONWARD_LEDGER_SCHEMA", help="The Postgres schema to use.")
+    ] = "onward_ledger",
+    config: Annotated[
+        Path | None, typer.Option(envvar="ONWARD_LEDGER_CONFIG", help="A TOML file with kinds of effects; see README.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(envvar="ONWARD_LEDGER_TOKENS", help="A TOML file with more tokens, made by `token new`."),
+    ] = None,
+) -> None:
+    """Start the service; it runs until SIGTERM or Ctrl-C, and finishes requests in flight."""
+    # The server is slow to import, and only needed here.
+    from onward_ledger.serve import ServeOptions, read_token, serve
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    if not _is_loopback(host):
+        logging.warning(
+            "Listening on %s: whoever reaches it and has the token can act. Traffic is not encrypted.", host
+        )
+    with told():
+        token = read_token(token_file)
+        options = ServeOptions(
+            store=store,
+            objects=objects,
+            token=token,
+            host=host,
+            port=port,
+            ready_file=ready_file,
+            schema=schema,
+            config=config,
+            tokens=tokens,
+        )
+        serve(options)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,96 @@
+"""Actions: perform, look, take back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from onward_ledger.action import Action, Status
+from onward_ledger.callers import Scope
+from onward_ledger.routes.common import ActionId, Limit, Principal, answer, kind_of, ledger, may, who
+from onward_ledger.values import Event
+from onward_ledger.wire import ActionBody, WithdrawBody
+
+router = APIRouter()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionList:
+    """A page of actions; the next one begins behind the last id."""
+
+    actions: list[Action]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventList:
+    """A whole history."""
+
+    events: list[Event]
+
+
+@router.put("/actions/{action_id}", responses={200: {"model": Action}, 202: {"model": Action}})
+def put_action(
+    request: Request, action_id: ActionId, body: ActionBody, propose: bool = False, principal: Principal = None
+) -> JSONResponse:
+    """Create or replay: the action is performed once, however often this is asked. `propose=1` stops at PREPARED.
+
+    200 is what stands (SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN), 202 a PREPARED record that waits for an approval.
+    """
+    may(request, Scope.PERFORM, body.kind)
+    intent = body.intent(str(action_id))
+    return answer(ledger(request).put(intent, propose=propose, principal=who(request, principal)))
+
+
+@router.get("/actions/{action_id}", responses={200: {"model": Action}})
+def get_action(request: Request, action_id: ActionId) -> JSONResponse:
+    """One action, with the decision that stands for it."""
+    may(request, Scope.READ)
+    return JSONResponse(ledger(request).store.action(str(action_id)).to_json())
+
+
+@router.get("/actions", responses={200: {"model": ActionList}})
+def list_actions(
+    request: Request,
+    run_id: UUID | None = None,
+    step: str | None = None,
+    slot: str | None = None,
+    status: Status | None = None,
+    after: UUID | None = None,
+    limit: Limit = 100,
+) -> JSONResponse:
+    """Actions in the order of their creation, behind the action `after`."""
+    may(request, Scope.READ)
+    found = ledger(request).store.actions(
+        run_id=str(run_id) if run_id else None,
+        step=step,
+        slot=slot,
+        status=status,
+        after=str(after) if after else None,
+        limit=limit,
+    )
+    return JSONResponse({"actions": [action.to_json() for action in found]})
+
+
+@router.get("/actions/{action_id}/events", responses={200: {"model": EventList}})
+def get_events(request: Request, action_id: ActionId) -> JSONResponse:
+    """The history of one action, oldest first; each event holds the hash of the one before."""
+    may(request, Scope.READ)
+    return JSONResponse({"events": [event.to_json() for event in ledger(request).store.events(str(action_id))]})
+
+
+@router.post("/actions/{action_id}/reconcile", responses={200: {"model": Action}})
+def reconcile(request: Request, action_id: ActionId) -> JSONResponse:
+    """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
+    may(request, Scope.PERFORM, kind_of(request, str(action_id)))
+    return JSONResponse(ledger(request).reconcile(str(action_id)).to_json())
+
+
+@router.post("/actions/{action_id}/withdraw", responses={200: {"model": Action}})
+def withdraw(request: Request, action_id: ActionId, body: WithdrawBody, principal: Principal = None) -> JSONResponse:
+    """Take back a PREPARED action; one that may have been sent becomes UNKNOWN."""
+    may(request, Scope.PERFORM, kind_of(request, str(action_id)))
+    action = ledger(request).store.withdraw(str(action_id), who(request, principal), body.reason)
+    return JSONResponse(action.to_json())

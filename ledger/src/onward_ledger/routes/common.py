@@ -1,0 +1,73 @@
+"""What the routes share: the ledger behind a request, who sends it, and the parts of a path and a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+from uuid import UUID
+
+from fastapi import Header, Path, Query, Request
+from fastapi.responses import JSONResponse
+
+from onward_ledger import callers
+from onward_ledger.action import Action, Status
+from onward_ledger.callers import Scope
+from onward_ledger.gate import caller
+from onward_ledger.ledger import Ledger
+from onward_ledger.tokens import Tokens
+from onward_ledger.values import Health
+
+ActionId = Annotated[UUID, Path(description="uuid5 of the run and `<step>/<slot>`, `@<rev>` behind it where rev > 1")]
+RunId = Annotated[UUID, Path()]
+Principal = Annotated[
+    str | None,
+    Header(
+        alias="X-Onward-Principal",
+        description="Who speaks, percent-encoded UTF-8; recorded as asserted, unless the token proves it",
+    ),
+]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """What the routes work on."""
+
+    ledger: Ledger
+    health: Health
+    tokens: Tokens
+
+
+def service(request: Request) -> Service:
+    """The service that this application is."""
+    return cast(Service, request.app.state.service)
+
+
+def ledger(request: Request) -> Ledger:
+    """The ledger of this service."""
+    return service(request).ledger
+
+
+def may(request: Request, scope: Scope, kind: str | None = None) -> None:
+    """Forbidden unless the caller's token is good for this."""
+    caller(request).require(scope, kind)
+
+
+def who(request: Request, header: str | None) -> str | None:
+    """The person who speaks, where one is named."""
+    return callers.who(caller(request), header)[0]
+
+
+def person(request: Request, header: str | None) -> tuple[str, bool]:
+    """The person of a route that needs one, and whether it is only asserted."""
+    return callers.person(caller(request), header)
+
+
+def kind_of(request: Request, action_id: str) -> str:
+    """The kind of a recorded action; NotFound when there is none."""
+    return ledger(request).store.action(action_id).kind
+
+
+def answer(action: Action) -> JSONResponse:
+    """202 while the action waits for something, 200 for what stands."""
+    return JSONResponse(action.to_json(), status_code=202 if action.status is Status.PREPARED else 200)
