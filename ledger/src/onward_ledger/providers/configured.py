@@ -30,6 +30,7 @@ from typing import Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from onward_ledger.errors import BadRequest
+from onward_ledger.masking import keep_secret
 from onward_ledger.objects import Objects
 from onward_ledger.providers.interface import ApprovalPolicy, Provider, ProviderClass, SendingProvider
 
@@ -110,7 +111,8 @@ def installed_types() -> dict[str, EntryPoint]:
 def secret(name: str, *, env: str | None, file: str | None, folder: Path) -> SecretStr | None:
     """The secret that `<name>_env` or `<name>_file` leads to; None when neither is given.
 
-    A file's last line break is no part of it. BadRequest says what is missing, never what was read.
+    A file's last line break is no part of it. It is masked in logs and receipts from here on. BadRequest says what is
+    missing, never what was read.
     """
     if env is not None and file is not None:
         raise BadRequest(f"{name}_env and {name}_file are both given; one of them is enough.")
@@ -128,6 +130,7 @@ def secret(name: str, *, env: str | None, file: str | None, folder: Path) -> Sec
         return None
     if not value.strip():
         raise BadRequest(f"{name}: the secret is empty.")
+    keep_secret(value)
     return SecretStr(value)
 
 

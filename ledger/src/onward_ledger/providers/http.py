@@ -26,10 +26,11 @@ from pydantic import SecretStr
 
 from onward_ledger.action import Action, Json, canonical
 from onward_ledger.errors import BadRequest
+from onward_ledger.masking import masked
 from onward_ledger.providers.addresses import Guard, Resolve, system_resolve
 from onward_ledger.providers.configured import Context, Settings, secret
 from onward_ledger.providers.http_exchange import Answer, Exchange, Lost, NotJson, NotWritten, Request, tls_context
-from onward_ledger.providers.http_receipt import Redactor, identifier, members
+from onward_ledger.providers.http_receipt import identifier, members
 from onward_ledger.providers.http_settings import Expected, HttpSettings, LookUp, Marker
 from onward_ledger.providers.http_template import MISSING, Pointer, Values, header_value
 from onward_ledger.providers.interface import (
@@ -45,9 +46,11 @@ from onward_ledger.providers.interface import (
     SendingProvider,
     Several,
 )
+from onward_ledger.receipts import fit
 
 _NO_ACTION = str(UUID(int=0))  # stands for the id while a request is checked that has none yet
 _LONGEST_QUOTE = 300
+_MOST_LOOKED_AT = 1 << 16  # bytes of a body that are searched for secrets, of which the quote is the beginning
 
 
 class Doubtful(Exception):
@@ -74,7 +77,6 @@ class HttpProvider(SendingProvider):
         self._settings = settings
         self._body = settings.tree()
         self._secrets = dict(secrets or {})
-        self._redact = Redactor(self._secrets.values())
         origin = settings.origin
         self._host = origin.authority
         self._exchange = Exchange(
@@ -102,10 +104,10 @@ class HttpProvider(SendingProvider):
         try:
             answer = self._exchange.ask(request, deadline)
         except NotWritten as error:
-            return NotSent(self._redact.text(f"{self._host} was not reached: {error}."))
+            return fit(NotSent(f"{self._host} was not reached: {error}."))
         except Lost as error:
-            raise Lost(self._redact.text(f"{self._host}: {error}")) from None
-        return self._outcome(action, answer)
+            raise Lost(masked(f"{self._host}: {error}")) from None
+        return fit(self._outcome(action, answer))
 
     def lookup(self, action: Action) -> Found:
         """Search for the marker. Anything but a whole, plain answer is no answer."""
@@ -116,11 +118,11 @@ class HttpProvider(SendingProvider):
             request = self._question(settings, _values(action))
             answer = self._exchange.ask(request, Deadline(settings.deadline_seconds))
         except (NotWritten, Lost, DeadlinePassed, BadRequest) as error:
-            return CannotTell(self._redact.text(f"{self._host} could not be asked: {error}"))
+            return fit(CannotTell(f"{self._host} could not be asked: {error}"))
         try:
-            return self._found(action, answer, settings)
+            return fit(self._found(action, answer, settings))
         except (Doubtful, NotJson) as error:
-            return CannotTell(self._redact.text(f"{self._host} was asked: {error}"))
+            return fit(CannotTell(f"{self._host} was asked: {error}"))
 
     def close(self) -> None:
         """Close what connections are kept."""
@@ -191,7 +193,7 @@ class HttpProvider(SendingProvider):
         if reading.provider_id is not None and not answer.truncated:
             provider_id = self._identifier(reading.provider_id, document)
         receipt = self._receipt(answer, document, reading.receipt)
-        return Applied(provider_id=self._redact.text(provider_id), receipt=receipt)
+        return Applied(provider_id=provider_id, receipt=receipt)
 
     def _found(self, action: Action, answer: Answer, settings: LookUp) -> Found:
         if answer.status in settings.absent_status:
@@ -200,8 +202,8 @@ class HttpProvider(SendingProvider):
             raise Doubtful(f"it answered {answer.status}.")
         results = self._results(answer, settings)
         ours = [item for item in results if _is_marked(item, settings, action.action_id)]
-        if not ours and any(not isinstance(settings.marker.get(item), str) for item in results):
-            raise Doubtful(f"it found something that has no text at {settings.marker.text}.")
+        if not ours and (settings.results is None or any(_marker(item, settings) is None for item in results)):
+            raise Doubtful(f"it found something that does not have the action's id at {settings.marker.text}.")
         effects = self._effects(ours, answer, settings)
         if len(effects) > 1:
             return Several(tuple(effects.values()))
@@ -224,7 +226,7 @@ class HttpProvider(SendingProvider):
         for item in ours:
             provider_id = self._identifier(settings.id, item)
             receipt = {"found_by": "look-up"} | self._receipt(answer, item, kept)
-            effects[provider_id] = Applied(provider_id=self._redact.text(provider_id), receipt=receipt)
+            effects[provider_id] = Applied(provider_id=provider_id, receipt=receipt)
         return effects
 
     def _identifier(self, pointer: Pointer, document: object) -> str:
@@ -234,17 +236,15 @@ class HttpProvider(SendingProvider):
         return found
 
     def _receipt(self, answer: Answer, document: object, kept: Mapping[str, Pointer]) -> Json:
-        """Small, and without secrets, also where the API says them back."""
-        receipt: Json = {"status": answer.status, "digest": answer.digest, "size": len(answer.body)}
+        receipt: Json = {"api": self._host, "status": answer.status}
+        receipt |= {"digest": answer.digest, "size": len(answer.body)}
         receipt |= {"truncated": True} if answer.truncated else {}
-        if "date" in answer.headers:
-            receipt["date"] = answer.headers["date"]
-        receipt["members"] = members(document, kept)
-        return self._redact.json(receipt)
+        receipt |= {"date": answer.headers["date"]} if "date" in answer.headers else {}
+        return receipt | {"members": members(document, kept)}
 
     def _said(self, answer: Answer) -> str:
-        """A status and the beginning of its body, for a person."""
-        body = " ".join(self._redact.text(answer.body.decode("utf-8", "replace")).split())
+        """A status and the beginning of its body, for a person. A secret that the API says back is masked uncut."""
+        body = " ".join(masked(answer.body[:_MOST_LOOKED_AT].decode("utf-8", "replace")).split())
         cut = body if len(body) <= _LONGEST_QUOTE else body[:_LONGEST_QUOTE] + "…"
         return f"{self._host} answered {answer.status}" + (f": {cut}" if cut else ".")
 
@@ -308,11 +308,14 @@ def _holds(expected: Expected, document: object) -> bool:
     return all(isinstance(one, bool) == isinstance(value, bool) and one == value for one, value in found)
 
 
-def _is_marked(item: object, settings: LookUp, action_id: str) -> bool:
+def _marker(item: object, settings: LookUp) -> str | None:
     text: Any = settings.marker.get(item)
-    if not isinstance(text, str):
-        return False
-    return text == action_id if settings.marker_match == "equals" else action_id in text
+    return text if isinstance(text, str) else None
+
+
+def _is_marked(item: object, settings: LookUp, action_id: str) -> bool:
+    text = _marker(item, settings)
+    return text == action_id if settings.marker_match == "equals" else action_id in (text or "")
 
 
 def _is_complete(answer: Answer, settings: LookUp, count: int) -> bool:
