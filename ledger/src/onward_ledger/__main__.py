@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from onward_ledger.commands import look, serve, settle
+from onward_ledger.commands import look, serve, settle, token
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,6 +27,7 @@ app.command("list")(look.list_)
 app.command()(look.show)
 app.command()(settle.resolve)
 app.command()(look.openapi)
+app.add_typer(token.app, name="token")
 
 
 def main() -> None:

@@ -40,9 +40,9 @@ class Gate:
     Whether a token is good for a route is the route's question: the gate leaves a Caller in the request's state.
     """
 
-    def __init__(self, app: ASGIApp, tokens: Tokens | None = None, token: str | None = None) -> None:
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
-        self._tokens = tokens or Tokens(token)
+        self._tokens = tokens
         self._strangers = Strangers()
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:

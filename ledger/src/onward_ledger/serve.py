@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 import uuid
@@ -28,6 +29,7 @@ from onward_ledger.providers import providers_for
 from onward_ledger.routes.common import Service
 from onward_ledger.service import create_app
 from onward_ledger.store import SCHEMA, open_store
+from onward_ledger.tls import Certificate, server_context
 from onward_ledger.tokens import Tokens
 from onward_ledger.values import Health
 
@@ -39,12 +41,16 @@ STOP_SECONDS = 40
 # Longer than any client of ours keeps an idle connection, so that none is closed while a request is on its way.
 KEEP_ALIVE_SECONDS = 75
 
+# What a request may have before its body: its path, and headers of ours that are at most a few hundred bytes long.
+LARGEST_HEADERS_BYTES = 16 * 1024
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
     """How the service runs. Port 0 takes a free one; `ready_file` gets JSON once it listens.
 
-    `config` adds kinds of effects, `tokens` more tokens than the one service token.
+    `config` adds kinds of effects, `tokens` more tokens than the one service token. With a `certificate` it speaks TLS
+    only, and with a `client_ca` to clients with a certificate of that authority only.
     """
 
     store: str
@@ -56,6 +62,12 @@ class ServeOptions:
     schema: str = SCHEMA
     config: Path | None = None
     tokens: Path | None = None
+    certificate: Certificate | None = None
+    client_ca: Path | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        """What to listen with; None without TLS."""
+        return server_context(self.certificate, self.client_ca) if self.certificate is not None else None
 
 
 def read_token(path: Path) -> str:
@@ -71,6 +83,7 @@ def read_token(path: Path) -> str:
 
 def serve(options: ServeOptions) -> None:
     """Run until SIGTERM or SIGINT; requests in flight are finished first."""
+    context = options.context()  # a file that cannot be used is told before anything is opened
     objects = Objects(options.objects)
     providers, tokens = providers_for(objects, options.config), Tokens(options.token, options.tokens)
     objects.remove_leftovers()
@@ -98,24 +111,27 @@ def serve(options: ServeOptions) -> None:
             pid=os.getpid(),
             api=API_VERSION,
         )
-        _listen(options, Service(ledger=ledger, health=health, tokens=tokens))
+        _listen(options, context, Service(ledger=ledger, health=health, tokens=tokens))
         opened.store.stop_instance(instance)
     finally:
         opened.liveness.release()
         opened.database.close()
 
 
-def _listen(options: ServeOptions, service: Service) -> None:
+def _listen(options: ServeOptions, context: ssl.SSLContext | None, service: Service) -> None:
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)  # what an earlier instance wrote is not true any more
     with _bound(options.host, options.port) as bound:
         host, port = bound.getsockname()[:2]
-        url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if context is not None else "http"
+        url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         config = uvicorn.Config(
             create_app(service),
             log_level="warning",
             access_log=False,
             server_header=False,
+            ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
+            h11_max_incomplete_event_size=LARGEST_HEADERS_BYTES,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )

@@ -44,13 +44,13 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def connected(url: str, token_file: Path) -> LedgerClient:
-    """A client with the token of ONWARD_LEDGER_TOKEN, else of the file."""
+    """A client with the token of ONWARD_LEDGER_TOKEN, else of the file; ONWARD_LEDGER_CA_FILE is whom it trusts."""
     token = os.environ.get("ONWARD_LEDGER_TOKEN")
     if token is None:
         if not token_file.exists():
             raise Unauthorized(f"There is no token file {token_file}; name it with --token-file.")
         token = token_file.read_text(encoding="ascii").strip()
-    return LedgerClient(url, token)
+    return LedgerClient(url, token, ca_file=os.environ.get("ONWARD_LEDGER_CA_FILE"))
 
 
 def show_json(document: dict[str, Any]) -> None:

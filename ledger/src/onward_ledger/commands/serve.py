@@ -53,19 +53,37 @@ def serve(
         Path | None,
         typer.Option(envvar="ONWARD_LEDGER_TOKENS", help="A TOML file with more tokens, made by `token new`."),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_CERT", help="The service's certificate (PEM), for https.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_KEY", help="Its private key (PEM, without a password).")
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="ONWARD_LEDGER_TLS_CLIENT_CA", help="Let in clients with a certificate of this authority only."
+        ),
+    ] = None,
 ) -> None:
     """Start the service; it runs until SIGTERM or Ctrl-C, and finishes requests in flight."""
     # The server is slow to import, and only needed here.
+    from onward_ledger.masking import keep_secret, mask_logs
     from onward_ledger.serve import ServeOptions, read_token, serve
+    from onward_ledger.tls import Certificate
 
+    if (tls_cert is None) != (tls_key is None) or (tls_client_ca is not None and tls_cert is None):
+        raise typer.BadParameter("TLS needs --tls-cert and --tls-key; --tls-client-ca needs both.")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    mask_logs()
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    if not _is_loopback(host):
+    if not _is_loopback(host) and tls_cert is None:
         logging.warning(
             "Listening on %s: whoever reaches it and has the token can act. Traffic is not encrypted.", host
         )
     with told():
         token = read_token(token_file)
+        keep_secret(token)
         options = ServeOptions(
             store=store,
             objects=objects,
@@ -76,6 +94,8 @@ def serve(
             schema=schema,
             config=config,
             tokens=tokens,
+            certificate=Certificate(file=tls_cert, key=tls_key) if tls_cert and tls_key else None,
+            client_ca=tls_client_ca,
         )
         serve(options)
 
