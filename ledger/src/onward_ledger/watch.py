@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 
-from onward_ledger.database import Database, Row, Unreachable
+from onward_ledger.database import Database, Unreachable
 from onward_ledger.store import identity
 from onward_ledger.store.identity import Identity
-from onward_ledger.witness import Witness
+from onward_ledger.witness import Mark, Witness
 
 log = logging.getLogger("onward_ledger")
 
@@ -32,14 +33,13 @@ class Watch:
 
     def start(self) -> None:
         """Ask about all that any process noted here, then go on asking about what this one notes."""
-        marks = self._witness.marks()
-        self._ask(identity.forgotten(self._database, [mark.to_json() for mark in marks]))
+        self._notice(self._witness.marks())
         self._thread.start()
 
     def look(self) -> None:
         """One round."""
         self._witness.sync()
-        self._ask(identity.forgotten(self._database, [mark.to_json() for mark in self._witness.recent()]))
+        self._notice(self._witness.recent())
 
     def stop(self) -> None:
         """End the thread; the witness is on the disk then."""
@@ -48,14 +48,11 @@ class Watch:
             self._thread.join()
         self._witness.close()
 
-    def _ask(self, forgotten: list[Row]) -> None:
-        known = identity.state(self._database)
-        if forgotten and (known is None or known.held_at is None):
-            known = identity.hold(self._database, why(forgotten))
-        if known is not None:
-            if known.held_at is not None and self.identity.held_at is None:
-                log.error("The ledger is held, nothing is sent: %s", known.held_reason)
-            self.identity = known
+    def _notice(self, marks: Sequence[Mark]) -> None:
+        known = identity.notice(self._database, [mark.to_json() for mark in marks])
+        if known.held_at is not None and self.identity.held_at is None:
+            log.error("The ledger is held, nothing is sent: %s", known.held_reason)
+        self.identity = known
 
     def _run(self) -> None:
         failed = False
@@ -68,16 +65,3 @@ class Watch:
                 if not failed and not isinstance(error, Unreachable):
                     log.exception("The watch cannot ask the database; it goes on trying.")
                 failed = True
-
-
-def why(forgotten: list[Row]) -> str:
-    """The reason of a hold, from what the database has forgotten (the newest first)."""
-    newest = forgotten[0]
-    if newest["found_ledger_id"] != newest["ledger_id"]:
-        found = f"the ledger {newest['found_ledger_id']}" if newest["found_ledger_id"] else "a new ledger"
-        return f"This machine has worked with the ledger {newest['ledger_id']}, and the database is {found}."
-    return (
-        f"The database has forgotten {len(forgotten)} of the last claims that this machine saw committed, the newest "
-        f"of {newest['recorded_at'].isoformat(timespec='seconds')}: it was restored from an older backup, or a replica "
-        "took over that had not received them."
-    )

@@ -1,6 +1,6 @@
 -- name: ensure_ledger
 -- Once in the life of a database: its copies and backups are the same ledger.
-insert into ledger (ledger_id, made_at) values (:ledger_id, onward_now())
+insert into ledger (only_row, ledger_id, made_at) values (1, :ledger_id, onward_now())
 on conflict do nothing
 
 -- name: read_ledger

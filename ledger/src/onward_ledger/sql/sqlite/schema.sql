@@ -23,6 +23,7 @@ create table fences (
     pruned_at      text,  -- its records were removed by age; it stays closed for ever
     check ((closed_at is null) = (closed_reason is null))
 ) strict;
+create index fences_closed on fences (closed_at) where closed_at is not null and pruned_at is null;
 
 -- The state machine, in reading order; the transitions stand in action.py.
 --   PREPARED -> IN_FLIGHT -> SUCCEEDED | FAILED | UNKNOWN | PREPARED     UNKNOWN -> SUCCEEDED | FAILED | PREPARED
@@ -67,6 +68,7 @@ create table actions (
 create unique index actions_live on actions (run_id, step, slot) where status <> 'WITHDRAWN';
 create index actions_by_time on actions (created_at, action_id);
 create index actions_unsettled on actions (instance) where status in ('IN_FLIGHT', 'UNKNOWN');
+create index actions_by_approval on actions (approval_id) where approval_id is not null;
 
 -- What an action intends never changes, and what is final stays.
 create trigger actions_keep_intent before update on actions
@@ -154,6 +156,10 @@ create table decisions (
     check (consumed_at is null or superseded_at is null)
 ) strict;
 create unique index decisions_standing on decisions (action_id) where superseded_at is null;
+-- Foreign keys lead here too: a removal by age looks for what refers to each row.
+create index decisions_of_action on decisions (action_id);
+create index decisions_of_successor on decisions (successor_action_id) where successor_action_id is not null;
+create index decisions_of_grant on decisions (grant_id) where grant_id is not null;
 
 -- What was decided or settled, in the order of the commits: the number comes from the one row of feed_head.
 create table feed_head (
@@ -173,11 +179,13 @@ create table feed (
     check ((what = 'decision') = (decision_id is not null)),
     check ((what = 'resolution') = (status is not null))
 ) strict;
+create index feed_of_action on feed (action_id);
+create index feed_of_decision on feed (decision_id) where decision_id is not null;
 
 -- What the kind report.publish makes: the effect itself, in the same commit as its receipt.
 create table publications (
     publication_id  integer primary key,
-    action_id       text not null unique references actions,
+    action_id       text not null unique,  -- no foreign key: it outlives its record, which is removed by age
     run_id          text not null,
     resource        text not null,
     title           text not null,

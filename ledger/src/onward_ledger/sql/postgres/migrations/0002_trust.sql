@@ -10,6 +10,16 @@ alter table decisions add column approvers            integer not null default 1
 alter table grants add column revoked_at          timestamptz;
 alter table fences add column pruned_at      timestamptz;
 
+create index fences_closed on fences (closed_at) where closed_at is not null and pruned_at is null;
+create index actions_by_approval on actions (approval_id) where approval_id is not null;
+create index decisions_of_action on decisions (action_id);
+create index decisions_of_successor on decisions (successor_action_id) where successor_action_id is not null;
+create index decisions_of_grant on decisions (grant_id) where grant_id is not null;
+create index feed_of_action on feed (action_id);
+create index feed_of_decision on feed (decision_id) where decision_id is not null;
+
+alter table publications drop constraint publications_action_id_fkey;
+
 create table ledger (
     only_row             boolean primary key default true check (only_row),
     ledger_id            uuid not null,

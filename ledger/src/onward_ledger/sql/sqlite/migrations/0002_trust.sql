@@ -11,6 +11,33 @@ alter table decisions add column approvers            integer not null default 1
 alter table grants add column revoked_at          text;
 alter table fences add column pruned_at      text;
 
+create index fences_closed on fences (closed_at) where closed_at is not null and pruned_at is null;
+create index actions_by_approval on actions (approval_id) where approval_id is not null;
+create index decisions_of_action on decisions (action_id);
+create index decisions_of_successor on decisions (successor_action_id) where successor_action_id is not null;
+create index decisions_of_grant on decisions (grant_id) where grant_id is not null;
+create index feed_of_action on feed (action_id);
+create index feed_of_decision on feed (decision_id) where decision_id is not null;
+
+-- Without the foreign key: SQLite cannot take one away.
+drop index publications_by_resource;
+alter table publications rename to publications_1;
+create table publications (
+    publication_id  integer primary key,
+    action_id       text not null unique,  -- no foreign key: it outlives its record, which is removed by age
+    run_id          text not null,
+    resource        text not null,
+    title           text not null,
+    note            text not null,
+    digest          text not null,
+    objects         text not null,
+    published_at    text not null
+) strict;
+insert into publications
+    select publication_id, action_id, run_id, resource, title, note, digest, objects, published_at from publications_1;
+drop table publications_1;
+create index publications_by_resource on publications (resource, publication_id);
+
 create table ledger (
     only_row             integer primary key default 1 check (only_row = 1),
     ledger_id            text not null,
