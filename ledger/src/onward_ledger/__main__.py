@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from onward_ledger.commands import look, serve, settle, token
+from onward_ledger.commands import approve, look, serve, settle, token
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,6 +26,9 @@ app.command()(serve.serve)
 app.command("list")(look.list_)
 app.command()(look.show)
 app.command()(settle.resolve)
+app.command()(approve.waiting)
+app.command()(approve.decide)
+app.command()(approve.revoke)
 app.command()(look.openapi)
 app.add_typer(token.app, name="token")
 

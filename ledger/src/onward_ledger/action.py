@@ -84,7 +84,7 @@ TRANSITIONS: tuple[tuple[Status | None, str, Status], ...] = (
 )
 
 # Words of events that change no status.
-NOTES = frozenset({"decide", "late", "duplicate", "contradiction"})
+NOTES = frozenset({"decide", "revoke", "late", "duplicate", "contradiction"})
 
 
 def check_transition(before: Status | None, word: str, after: Status) -> None:
@@ -225,7 +225,8 @@ class Decision(Value):
 
     `decision_id` is its number in the feed.
     `decision` is approve | edit | revise | reject. `scope` is the kind of effect that it allows. `grant_id` names the
-    standing grant that it was derived from; `successor_action_id` the revision that an edit made.
+    standing grant that it was derived from; `successor_action_id` the revision that an edit made. An approval that
+    needs two `approvers` allows nothing before it is `seconded_by` another person.
     """
 
     decision_id: int
@@ -242,6 +243,11 @@ class Decision(Value):
     consumed_at: datetime | None = None
     grant_id: str | None = None
     successor_action_id: str | None = None
+    approvers: int = 1
+    seconded_by: str | None = None
+    seconded_at: datetime | None = None
+    revoked_by: str | None = None
+    revoked_reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from onward_ledger import over_http, protocol
 from onward_ledger.action import Action, ActionKey, Decision, Json, Status
 from onward_ledger.protocol import Answer, Build, Lost, Operation, Recorded, Request, Wait
 from onward_ledger.tls import Certificate, client_context
-from onward_ledger.values import Event, Feed, Fence, Grant, Health
+from onward_ledger.values import Event, Feed, Fence, Grant, Health, Me
 
 T = TypeVar("T")
 
@@ -113,6 +113,10 @@ class LedgerClient:
     def health(self) -> Health:
         """Which ledger answers."""
         return self._run(protocol.health())
+
+    def me(self) -> Me:
+        """What this client's token stands for."""
+        return self._run(protocol.me())
 
     def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """Announce an epoch before driving; every recorded action comes back. StaleEpoch carries the ledger's own."""
@@ -224,6 +228,14 @@ class LedgerClient:
         """A standing permission: the next `uses` actions of this kind (and resource) are approved when proposed."""
         return self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
 
+    def revoke(self, action_id: str, *, reason: str) -> Decision:
+        """Take an approval back before it was used; TooLate behind that. Another decision can follow."""
+        return self._run(protocol.revoke(action_id, reason=reason))
+
+    def revoke_grant(self, run_id: str, *, kind: str, resource: str | None = None) -> Grant:
+        """One's own grant gives nothing any more; what it has approved stands."""
+        return self._run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
+
     def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
         """Decisions and resolutions behind a cursor."""
         return self._run(protocol.decisions(after=after, limit=limit))
@@ -289,6 +301,10 @@ class AsyncLedgerClient:
     async def health(self) -> Health:
         """See LedgerClient.health."""
         return await self._run(protocol.health())
+
+    async def me(self) -> Me:
+        """See LedgerClient.me."""
+        return await self._run(protocol.me())
 
     async def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """See LedgerClient.fence."""
@@ -392,6 +408,14 @@ class AsyncLedgerClient:
     ) -> Grant:
         """See LedgerClient.grant."""
         return await self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
+
+    async def revoke(self, action_id: str, *, reason: str) -> Decision:
+        """See LedgerClient.revoke."""
+        return await self._run(protocol.revoke(action_id, reason=reason))
+
+    async def revoke_grant(self, run_id: str, *, kind: str, resource: str | None = None) -> Grant:
+        """See LedgerClient.revoke_grant."""
+        return await self._run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
 
     async def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
         """See LedgerClient.decisions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -27,7 +28,7 @@ from onward_ledger.providers.interface import (
     Verdict,
 )
 from onward_ledger.sending import Raised, within
-from onward_ledger.store.approvals import Answer
+from onward_ledger.store.approvals import Answer, check_person
 from onward_ledger.store.claims import Answered, Call, Claimed, LookFirst, Sender, Unsettled, Verify
 from onward_ledger.store.outcomes import FIRST_BACKOFF_SECONDS
 from onward_ledger.store.records import Cause
@@ -126,14 +127,18 @@ class Ledger:
         resource: str | None,
         principal: str,
         principal_asserted: bool = True,
+        roles: Set[str] = frozenset(),
         expires_at: datetime,
         uses: int,
     ) -> Grant:
-        """A standing permission for a kind that needs approvals."""
-        if self.provider(kind).approval is None:
+        """A standing permission for a kind that needs approvals, by a person who may decide about it."""
+        policy = self.provider(kind).approval
+        if policy is None:
             raise BadRequest(f"Actions of kind {kind} need no approval.")
+        check_person(policy, principal, roles, kind)
         return self.store.grant(
             run_id,
+            policy,
             kind=kind,
             resource=resource,
             principal=principal,

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 from onward_ledger.action import Action, ActionKey, Decision, Json, Status, instant
 from onward_ledger.errors import InProgress, LedgerError, LedgerUnreachable, NotApplied, ParamsConflict, ServiceFault
-from onward_ledger.values import Event, Feed, Fence, Grant, Health
+from onward_ledger.values import Event, Feed, Fence, Grant, Health, Me
 
 API_VERSION = "v1"
 
@@ -302,10 +302,27 @@ def grant(run_id: str, *, kind: str, resource: str | None, expires_at: datetime,
     return Grant.from_json((yield from exchange(Request(method="PUT", path=f"/v1/grants/{run_id}", body=body))))
 
 
+def revoke(action_id: str, *, reason: str) -> Operation[Decision]:
+    """Take an approval back before it was used."""
+    request = Request(method="POST", path=f"/v1/approvals/{action_id}/revoke", body={"reason": reason})
+    return Decision.from_json((yield from exchange(request)))
+
+
+def revoke_grant(run_id: str, *, kind: str, resource: str | None) -> Operation[Grant]:
+    """One's own grant gives nothing any more."""
+    body: Json = {"kind": kind, "resource": resource}
+    return Grant.from_json((yield from exchange(Request(method="POST", path=f"/v1/grants/{run_id}/revoke", body=body))))
+
+
 def decisions(*, after: int, limit: int) -> Operation[Feed]:
     """Decisions and resolutions behind a cursor."""
     query = _query(after=after, limit=limit)
     return Feed.from_answer((yield from exchange(Request(method="GET", path=f"/v1/decisions{query}"))))
+
+
+def me() -> Operation[Me]:
+    """What this client's token stands for."""
+    return Me.from_json((yield from exchange(Request(method="GET", path="/v1/me"))))
 
 
 def health() -> Operation[Health]:

@@ -59,6 +59,7 @@ class Grant(Value):
     used: int
     expires_at: datetime
     granted_at: datetime
+    revoked_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +122,14 @@ class Health(Value):
     objects: str
     pid: int
     api: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Me(Value):
+    """What the token of a request stands for: its name, its scopes, the person it proves, roles, and kinds (globs)."""
+
+    name: str
+    scopes: list[str]
+    principal: str | None
+    roles: list[str]
+    kinds: list[str]

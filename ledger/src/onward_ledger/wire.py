@@ -195,6 +195,23 @@ class GrantBody(Body):
     uses: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
 
 
+class RevocationBody(Body):
+    """Why an approval is taken back before it was used."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "the figures changed"}]})
+
+    reason: Reason
+
+
+class GrantRevocationBody(Body):
+    """Which of the person's own grants gives nothing any more."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"kind": "report.publish"}]})
+
+    kind: Name
+    resource: Resource | None = None
+
+
 class Problem(BaseModel):
     """Problem details (RFC 9457). `definite`: this call changed nothing. `terminal`: asking again is pointless."""
 

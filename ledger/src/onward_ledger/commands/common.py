@@ -27,11 +27,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 Who = Annotated[str | None, typer.Option("--principal", envvar="ONWARD_PRINCIPAL", help="Who says so.")]
 
 
-def somebody(principal: str | None) -> str:
-    """The person who gives the command: the one that is named, else the account's."""
-    return principal or getpass.getuser()
-
-
 def json_object(text: str) -> dict[str, Any]:
     """A JSON object out of an option's text."""
     try:
@@ -43,14 +38,22 @@ def json_object(text: str) -> dict[str, Any]:
     return found
 
 
-def connected(url: str, token_file: Path) -> LedgerClient:
+def connected(url: str, token_file: Path, principal: str | None = None) -> LedgerClient:
     """A client with the token of ONWARD_LEDGER_TOKEN, else of the file; ONWARD_LEDGER_CA_FILE is whom it trusts."""
     token = os.environ.get("ONWARD_LEDGER_TOKEN")
     if token is None:
         if not token_file.exists():
             raise Unauthorized(f"There is no token file {token_file}; name it with --token-file.")
         token = token_file.read_text(encoding="ascii").strip()
-    return LedgerClient(url, token, ca_file=os.environ.get("ONWARD_LEDGER_CA_FILE"))
+    return LedgerClient(url, token, principal=principal, ca_file=os.environ.get("ONWARD_LEDGER_CA_FILE"))
+
+
+def speaking(url: str, token_file: Path, principal: str | None) -> LedgerClient:
+    """The same for a person: the one that is named, else the one that the token proves, else the account's."""
+    if principal is None:
+        with connected(url, token_file) as client:
+            principal = client.me().principal
+    return connected(url, token_file, principal or getpass.getuser())
 
 
 def show_json(document: dict[str, Any]) -> None:

@@ -13,10 +13,9 @@ from onward_ledger.commands.common import (
     TokenFile,
     Url,
     Who,
-    connected,
     json_object,
     line,
-    somebody,
+    speaking,
     told,
 )
 
@@ -36,13 +35,12 @@ def resolve(
     """Settle an UNKNOWN action by your word: it happened (--receipt) or it did not (--failed)."""
     if failed == (receipt is not None):
         raise typer.BadParameter("Say either --receipt '{…}' or --failed.")
-    with told(), connected(url, token_file) as client:
+    with told(), speaking(url, token_file, principal) as client:
         action = client.resolve(
             action_id,
             status=Status.FAILED if failed else Status.SUCCEEDED,
             receipt=json_object(receipt) if receipt is not None else None,
             reason=reason,
             expected_version=version,
-            principal=somebody(principal),
         )
     line(action)

@@ -10,10 +10,11 @@ from fastapi.responses import JSONResponse
 
 from onward_ledger.action import Decision
 from onward_ledger.callers import Scope
+from onward_ledger.gate import caller
 from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, kind_of, ledger, may, person
-from onward_ledger.store.approvals import Answer
+from onward_ledger.store.approvals import Answer, Revocation
 from onward_ledger.values import FeedItem, Grant
-from onward_ledger.wire import DecisionBody, GrantBody, small
+from onward_ledger.wire import DecisionBody, GrantBody, GrantRevocationBody, RevocationBody, small
 
 router = APIRouter()
 
@@ -28,7 +29,10 @@ class FeedPage:
 
 @router.put("/approvals/{action_id}", responses={200: {"model": Decision}})
 def decide(request: Request, action_id: ActionId, body: DecisionBody, principal: Principal = None) -> JSONResponse:
-    """A person's decision. The first one stands; the same again is answered with it, another one is a 409."""
+    """A person's decision. The first one stands; the same again is answered with it, another one is a 409.
+
+    Where the kind asks for two approvers, the approval of another person is the second one.
+    """
     may(request, Scope.DECIDE, kind_of(request, str(action_id)))
     name, asserted = person(request, principal)
     answer = Answer(
@@ -36,6 +40,7 @@ def decide(request: Request, action_id: ActionId, body: DecisionBody, principal:
         decision=body.decision,
         principal=name,
         principal_asserted=asserted,
+        roles=caller(request).roles,
         request_hash=body.request_hash,
         reason=body.reason,
         changes=small("changes", body.changes) if body.changes is not None else None,
@@ -55,9 +60,32 @@ def put_grant(request: Request, run_id: RunId, body: GrantBody, principal: Princ
         resource=body.resource,
         principal=name,
         principal_asserted=asserted,
+        roles=caller(request).roles,
         expires_at=body.expires_at,
         uses=body.uses,
     )
+    return JSONResponse(grant.to_json())
+
+
+@router.post("/approvals/{action_id}/revoke", responses={200: {"model": Decision}})
+def revoke(request: Request, action_id: ActionId, body: RevocationBody, principal: Principal = None) -> JSONResponse:
+    """Take an approval back before it was used: one's own, or with the scope operate anybody's."""
+    operator = Scope.OPERATE in caller(request).scopes
+    if not operator:
+        may(request, Scope.DECIDE, kind_of(request, str(action_id)))
+    name, _ = person(request, principal)
+    word = Revocation(action_id=str(action_id), principal=name, reason=body.reason, operator=operator)
+    return JSONResponse(ledger(request).store.revoke(word).to_json())
+
+
+@router.post("/grants/{run_id}/revoke", responses={200: {"model": Grant}})
+def revoke_grant(
+    request: Request, run_id: RunId, body: GrantRevocationBody, principal: Principal = None
+) -> JSONResponse:
+    """The person's own grant gives nothing any more. What it has approved stands, and can be revoked itself."""
+    may(request, Scope.DECIDE, body.kind)
+    name, _ = person(request, principal)
+    grant = ledger(request).store.revoke_grant(str(run_id), kind=body.kind, resource=body.resource, principal=name)
     return JSONResponse(grant.to_json())
 
 

@@ -1,4 +1,4 @@
-"""Operators: settle what only a person can settle."""
+"""Operators: settle what only a person can settle; and what a token is good for."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from onward_ledger.action import Action
-from onward_ledger.callers import Scope
+from onward_ledger.callers import Scope, listed
+from onward_ledger.gate import caller
 from onward_ledger.routes.common import ActionId, Principal, ledger, may, person
 from onward_ledger.store.operators import Resolution
+from onward_ledger.values import Me
 from onward_ledger.wire import ResolveBody, small
 
 router = APIRouter()
@@ -28,3 +30,17 @@ def resolve(request: Request, action_id: ActionId, body: ResolveBody, principal:
         principal=name,
     )
     return JSONResponse(ledger(request).store.resolve(word).to_json())
+
+
+@router.get("/me", responses={200: {"model": Me}})
+def me(request: Request) -> JSONResponse:
+    """What the token of this request stands for. Needs no scope."""
+    known = caller(request)
+    told = Me(
+        name=known.name,
+        scopes=listed(known.scopes),
+        principal=known.principal,
+        roles=sorted(known.roles),
+        kinds=list(known.kinds),
+    )
+    return JSONResponse(told.to_json())

@@ -5,22 +5,25 @@
     revise    withdraws the action: the work goes back, with a reason
     reject    withdraws the action: the run ends as rejected
 
-The first decision stands. The same again is answered with it, another one is refused with it. Only an approval that
-expired unused can be followed by another decision.
+The first decision stands. The same again is answered with it, another one is refused with it. What can be followed by
+another decision: an approval that expired unused, one that was revoked, and one that still lacks its second approver.
+
+Who may decide is the kind's ApprovalPolicy: a role, named people, one approver or two different ones. A standing grant
+counts as one approver.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from onward_ledger.action import Action, ActionKey, Decision, Intent, Json, Status
 from onward_ledger.database import Row, statement
-from onward_ledger.errors import BadRequest, DecisionConflict, NotFound, ParamsConflict, TooLate
-from onward_ledger.providers.interface import Provider
+from onward_ledger.errors import BadRequest, DecisionConflict, Forbidden, NotFound, ParamsConflict, TooLate
+from onward_ledger.providers.interface import ApprovalPolicy, Provider
 from onward_ledger.store.outcomes import take_back
 from onward_ledger.store.records import Cause, Records
 from onward_ledger.values import Grant
@@ -37,6 +40,7 @@ class Answer:
     principal: str
     principal_asserted: bool = True
     request_hash: str
+    roles: Set[str] = frozenset()
     reason: str | None = None
     changes: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
@@ -51,7 +55,15 @@ class Answer:
             raise BadRequest("revise needs a reason: it is what the next draft is written from.")
 
 
-def why_not_approved(action: Action, now: datetime) -> str | None:
+def check_person(policy: ApprovalPolicy, principal: str, roles: Set[str], kind: str) -> None:
+    """Forbidden, with the reason, unless this person may decide about actions of this kind."""
+    if policy.principals and principal not in policy.principals:
+        raise Forbidden(f"{principal} is not among those who decide about {kind}.")
+    if policy.role is not None and policy.role not in roles:
+        raise Forbidden(f"A decision about {kind} needs the role {policy.role}, which this token does not prove.")
+
+
+def why_not_approved(action: Action, policy: ApprovalPolicy, now: datetime) -> str | None:
     """Why the action may not be claimed, as a sentence; None when the decision that stands allows it."""
     decision = action.decision
     if decision is None or decision.decision != "approve":
@@ -61,10 +73,12 @@ def why_not_approved(action: Action, now: datetime) -> str | None:
         return "The approval is for another request, resource or scope."
     if decision.expires_at is not None and decision.expires_at <= now:
         return f"The approval by {decision.principal} expired at {decision.expires_at.isoformat()}."
+    if max(decision.approvers, policy.approvers) > 1 and decision.seconded_by is None:
+        return f"{decision.principal} has approved; it waits for a second approver."
     return None
 
 
-def approve_by_grant(records: Records, action: Action, now: datetime) -> Action:
+def approve_by_grant(records: Records, action: Action, policy: ApprovalPolicy, now: datetime) -> Action:
     """The action with the decision that a standing grant gives it, bound to its hash; as it was when none covers it."""
     row = records.tx.one("usable_grant", run_id=action.run_id, kind=action.kind, resource=action.resource, now_at=now)
     if row is None:
@@ -81,13 +95,16 @@ def approve_by_grant(records: Records, action: Action, now: datetime) -> Action:
         asserted=grant.principal_asserted,
         expires_at=grant.expires_at,
         grant_id=grant.grant_id,
+        approvers=policy.approvers,
         seq=number.rows[0]["last_seq"],
     )
     return _noted(records, action, decision, now)
 
 
 def decide(records: Records, answer: Answer, provider: Provider, run_id: str) -> Decision:
-    """The decision that stands after this answer: this one, or the same from before."""
+    """The decision that stands after this answer: this one, the same from before, or that one seconded by this."""
+    assert provider.approval is not None
+    check_person(provider.approval, answer.principal, answer.roles, provider.kind)
     # Shared before the action row: an edit inserts an action, which a closing fence must not miss.
     action, now = records.lock(answer.action_id, fence_of=run_id)
     if action is None:
@@ -96,17 +113,49 @@ def decide(records: Records, answer: Answer, provider: Provider, run_id: str) ->
         raise ParamsConflict("The decision is for another request than the recorded one.", action=action)
     standing = records.standing(action.action_id)
     if standing is not None and not _expired_unused(standing, now):
-        return _standing_or_conflict(records, answer, standing, action)
+        if _is_half(standing) and action.status is Status.PREPARED and action.claims == 0:
+            if answer.decision == "approve":
+                return _second(records, answer, standing, action, now)
+        else:
+            return _standing_or_conflict(records, answer, standing, action)
     if action.status is not Status.PREPARED or action.claims > 0:
         raise TooLate(f"The action is {action.status}; a decision comes too late.", action=action)
     if standing is not None:
         assert records.tx.run("supersede_decision", decision_id=standing.decision_id, now_at=now) == 1
-    return _edit(records, answer, action, provider, now) if answer.changes else _plain(records, answer, action, now)
+    if answer.changes:
+        return _edit(records, answer, action, provider, now)
+    return _plain(records, answer, action, provider.approval, now)
 
 
 def _expired_unused(decision: Decision, now: datetime) -> bool:
     over = decision.expires_at is not None and decision.expires_at <= now
     return over and decision.decision == "approve" and decision.consumed_at is None
+
+
+def _is_half(decision: Decision) -> bool:
+    """An approval that lacks its second approver: it allows nothing yet."""
+    return decision.decision == "approve" and decision.approvers > 1 and decision.seconded_by is None
+
+
+def _second(records: Records, answer: Answer, standing: Decision, action: Action, now: datetime) -> Decision:
+    """The second approver; the first one again changes nothing."""
+    if answer.principal == standing.principal:
+        return standing
+    ends = [at for at in (standing.expires_at, answer.expires_at) if at is not None]
+    row = records.tx.one(
+        "second_decision",
+        decision_id=standing.decision_id,
+        principal=answer.principal,
+        expires_at=min(ends, default=None),
+        now_at=now,
+    )
+    assert row is not None, f"decision {standing.decision_id} was locked with its action"
+    decision = Decision.from_row(row)
+    records.feed("decision", action, now, seq=records.next_seq(), decision_id=decision.decision_id)
+    detail: Json = {"decision": "approve", "decision_id": decision.decision_id, "second": True}
+    cause = Cause(principal=answer.principal, reason=answer.reason, detail=detail)
+    records.note(replace(action, decision=decision), "decide", now, cause)
+    return decision
 
 
 def _standing_or_conflict(records: Records, answer: Answer, standing: Decision, action: Action) -> Decision:
@@ -124,11 +173,55 @@ def _standing_or_conflict(records: Records, answer: Answer, standing: Decision, 
     return standing
 
 
-def _plain(records: Records, answer: Answer, action: Action, now: datetime) -> Decision:
+@dataclass(frozen=True, kw_only=True)
+class Revocation:
+    """A person takes an approval back. `operator`: may take back anybody's, not only their own."""
+
+    action_id: str
+    principal: str
+    reason: str
+    operator: bool = False
+
+
+def revoke(records: Records, word: Revocation) -> Decision:
+    """The approval as it is after being taken back; it allows nothing any more, and another decision can follow.
+
+    Too late once it was used. The same again is answered as it is.
+    """
+    action, now = records.lock(word.action_id)
+    if action is None:
+        raise NotFound(f"There is no action {word.action_id}.")
+    standing = records.standing(action.action_id)
+    if standing is None:
+        before = records.tx.one("last_decision", action_id=action.action_id)
+        if before is not None and before["revoked_by"] is not None:
+            return Decision.from_row(before)
+        raise NotFound("There is no approval to revoke.")
+    if standing.decision != "approve":
+        raise TooLate(f"{standing.principal} has decided: {standing.decision}; only an approval can be revoked.")
+    if standing.consumed_at is not None or action.approval_id is not None:
+        raise TooLate(f"The approval was used: the action is {action.status}.", action=action, decision=standing)
+    if not word.operator and word.principal not in (standing.principal, standing.seconded_by):
+        raise Forbidden(f"The approval is {standing.principal}'s; {word.principal} cannot revoke it.")
+    row = records.tx.one(
+        "revoke_decision",
+        decision_id=standing.decision_id,
+        principal=word.principal,
+        reason=word.reason,
+        now_at=now,
+    )
+    assert row is not None, f"decision {standing.decision_id} was locked with its action"
+    detail: Json = {"decision_id": standing.decision_id}
+    records.note(action, "revoke", now, Cause(principal=word.principal, reason=word.reason, detail=detail))
+    return Decision.from_row(row)
+
+
+def _plain(records: Records, answer: Answer, action: Action, policy: ApprovalPolicy, now: datetime) -> Decision:
     decision = _insert(
         records,
         action,
         now,
+        approvers=policy.approvers,
         decision=answer.decision,
         principal=answer.principal,
         asserted=answer.principal_asserted,
@@ -169,10 +262,12 @@ def _edit(records: Records, answer: Answer, action: Action, provider: Provider, 
         reason=answer.reason,
         successor_action_id=successor.action_id,
     )
+    assert provider.approval is not None
     approval = _insert(
         records,
         successor,
         now,
+        approvers=provider.approval.approvers,
         decision="approve",
         principal=answer.principal,
         asserted=answer.principal_asserted,
@@ -215,6 +310,7 @@ def _insert(
     expires_at: datetime | None = None,
     grant_id: str | None = None,
     successor_action_id: str | None = None,
+    approvers: int = 1,
     seq: int | None = None,
 ) -> Decision:
     seq = seq if seq is not None else records.next_seq()
@@ -233,9 +329,10 @@ def _insert(
         now_at=now,
         grant_id=grant_id,
         successor_action_id=successor_action_id,
+        approvers=approvers if decision == "approve" else 1,
     )
     assert row is not None
-    records.feed("decision", action, now, seq=seq)
+    records.feed("decision", action, now, seq=seq, decision_id=seq)
     return Decision.from_row(row)
 
 
@@ -251,10 +348,9 @@ def put_grant(
     uses: int,
 ) -> Grant:
     """The grant; asked for again it is the same one, with this expiry and this total of uses."""
-    name = f"grant/{kind}/{resource or ''}/{principal}"
     row = records.tx.one(
         "put_grant",
-        grant_id=str(uuid.uuid5(uuid.UUID(run_id), name)),
+        grant_id=_grant_id(run_id, kind, resource, principal),
         run_id=run_id,
         kind=kind,
         resource=resource,
@@ -265,3 +361,15 @@ def put_grant(
     )
     assert row is not None
     return Grant.from_row(row)
+
+
+def revoke_grant(records: Records, run_id: str, *, kind: str, resource: str | None, principal: str) -> Grant:
+    """The person's own grant gives nothing any more; what it has approved before stands, and can be revoked itself."""
+    row = records.tx.one("revoke_grant", grant_id=_grant_id(run_id, kind, resource, principal))
+    if row is None:
+        raise NotFound(f"{principal} has given no such grant for run {run_id}.")
+    return Grant.from_row(row)
+
+
+def _grant_id(run_id: str, kind: str, resource: str | None, principal: str) -> str:
+    return str(uuid.uuid5(uuid.UUID(run_id), f"grant/{kind}/{resource or ''}/{principal}"))

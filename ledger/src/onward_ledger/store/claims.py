@@ -136,8 +136,8 @@ def _may_be_applied(looked: Action, call: Call, now: datetime) -> bool:
     """Whether it comes to a verdict: what is approved is read before the transaction that decides about everything."""
     if looked.status is not Status.PREPARED or call.propose or not isinstance(call.provider, TransactionalProvider):
         return False
-    needed = call.provider.approval is not None and looked.approval_id is None
-    return not needed or why_not_approved(looked, now) is None
+    policy = call.provider.approval
+    return policy is None or looked.approval_id is not None or why_not_approved(looked, policy, now) is None
 
 
 def begin_at_once(database: Database, glance: Row, call: Call) -> Step | None:
@@ -296,12 +296,13 @@ def lose_if_due(records: Records, action: Action, sender: Sender, now: datetime)
 
 
 def _prepared(records: Records, call: Call, action: Action, fence: Row, now: datetime) -> Step:
-    if call.provider.approval is not None and action.decision is None:
-        action = approve_by_grant(records, action, now)
+    policy = call.provider.approval
+    if policy is not None and action.decision is None:
+        action = approve_by_grant(records, action, policy, now)
     if call.propose:
         return Answered(action)
-    if call.provider.approval is not None and action.approval_id is None:
-        missing = why_not_approved(action, now)
+    if policy is not None and action.approval_id is None:
+        missing = why_not_approved(action, policy, now)
         if missing is not None:
             return Answered(replace(action, reason=missing))
     _refuse_held(fence)

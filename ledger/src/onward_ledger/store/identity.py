@@ -9,30 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from onward_ledger.action import Json, Value
+from onward_ledger.action import Json
 from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import Conflict
-
-# How long a first send is preceded by a look-up behind a release, unless the person says otherwise.
-LOOK_FIRST_DAYS = 30
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identity(Value):
-    """The ledger's id, and the last hold and release. It is held while `held_at` is set."""
-
-    ledger_id: str
-    made_at: datetime
-    held_at: datetime | None = None
-    held_reason: str | None = None
-    released_at: datetime | None = None
-    released_by: str | None = None
-    released_reason: str | None = None
-    look_first_until_at: datetime | None = None
-
+from onward_ledger.keeping import LOOK_FIRST_DAYS, Identity
 
 def ensure(database: Database) -> Identity:
     """The ledger's identity; a new database gets one."""

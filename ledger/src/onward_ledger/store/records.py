@@ -228,16 +228,23 @@ class Records:
         return action
 
     def feed(
-        self, what: str, action: Action, now: datetime, *, seq: int | None = None, status: Status | None = None
+        self,
+        what: str,
+        action: Action,
+        now: datetime,
+        *,
+        seq: int | None = None,
+        decision_id: int | None = None,
+        status: Status | None = None,
     ) -> None:
-        """Add a line to the feed; a decision brings the number that it was given."""
+        """Add a line to the feed, under its next number unless one was taken already."""
         self.tx.send(
             "insert_feed",
             seq=seq if seq is not None else self.next_seq(),
             what=what,
             run_id=action.run_id,
             action_id=action.action_id,
-            decision_id=seq,
+            decision_id=decision_id,
             status=status,
             now_at=now,
         )

@@ -9,9 +9,9 @@ from datetime import datetime
 from onward_ledger.action import Action, Decision, Status
 from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import InProgress, NotFound
-from onward_ledger.providers.interface import Found, Outcome, Provider, SendingProvider
+from onward_ledger.providers.interface import ApprovalPolicy, Found, Outcome, Provider, SendingProvider
 from onward_ledger.store import approvals, claims, fences, operators, outcomes
-from onward_ledger.store.approvals import Answer
+from onward_ledger.store.approvals import Answer, Revocation
 from onward_ledger.store.claims import Call, Sender, Step
 from onward_ledger.store.operators import Resolution
 from onward_ledger.store.records import Cause, Records, seen
@@ -124,9 +124,20 @@ class Store:
         with self._records() as records:
             return approvals.decide(records, answer, provider, run_id)
 
+    def revoke(self, word: Revocation) -> Decision:
+        """See `approvals.revoke`."""
+        with self._records() as records:
+            return approvals.revoke(records, word)
+
+    def revoke_grant(self, run_id: str, *, kind: str, resource: str | None, principal: str) -> Grant:
+        """See `approvals.revoke_grant`."""
+        with self._records() as records:
+            return approvals.revoke_grant(records, run_id, kind=kind, resource=resource, principal=principal)
+
     def grant(
         self,
         run_id: str,
+        policy: ApprovalPolicy,
         *,
         kind: str,
         resource: str | None,
@@ -149,14 +160,14 @@ class Store:
             )
             waiting = [str(r["action_id"]) for r in records.tx.all("undecided_of_run", run_id=run_id, kind=kind)]
         for action_id in waiting:
-            self._approve_waiting(action_id)
+            self._approve_waiting(action_id, policy)
         return grant
 
-    def _approve_waiting(self, action_id: str) -> None:
+    def _approve_waiting(self, action_id: str, policy: ApprovalPolicy) -> None:
         with self._records() as records:
             action, now = records.lock(action_id)
             if action and action.status is Status.PREPARED and records.standing(action_id) is None:
-                approvals.approve_by_grant(records, action, now)
+                approvals.approve_by_grant(records, action, policy, now)
 
     def resolve(self, word: Resolution) -> Action:
         """See `operators.resolve`."""

@@ -3,9 +3,10 @@ select * from decisions where action_id = %(action_id)s and superseded_at is nul
 
 -- name: insert_decision
 insert into decisions (decision_id, action_id, decision, principal, principal_asserted, request_hash, resource, scope,
-                       reason, expires_at, decided_at, grant_id, successor_action_id)
+                       reason, expires_at, decided_at, grant_id, successor_action_id, approvers)
 values (%(decision_id)s, %(action_id)s, %(decision)s, %(principal)s, %(principal_asserted)s, %(request_hash)s,
-        %(resource)s, %(scope)s, %(reason)s, %(expires_at)s, %(now_at)s, %(grant_id)s, %(successor_action_id)s)
+        %(resource)s, %(scope)s, %(reason)s, %(expires_at)s, %(now_at)s, %(grant_id)s, %(successor_action_id)s,
+        %(approvers)s)
 returning *
 
 -- name: consume_decision
@@ -13,29 +14,52 @@ update decisions set consumed_at = %(now_at)s
 where decision_id = %(decision_id)s and consumed_at is null and superseded_at is null
 
 -- name: supersede_decision
--- Only an approval that expired unused.
+-- Only an approval that expired unused, or one that lacks its second approver.
 update decisions set superseded_at = %(now_at)s
-where decision_id = %(decision_id)s and decision = 'approve' and consumed_at is null and expires_at <= %(now_at)s
+where decision_id = %(decision_id)s and decision = 'approve' and consumed_at is null
+  and (expires_at <= %(now_at)s or (approvers > 1 and seconded_by is null))
+
+-- name: second_decision
+-- The second approver, who is another person than the first.
+update decisions set seconded_by = %(principal)s, seconded_at = %(now_at)s, expires_at = %(expires_at)s
+where decision_id = %(decision_id)s and decision = 'approve' and seconded_by is null and principal <> %(principal)s
+  and superseded_at is null
+returning *
+
+-- name: revoke_decision
+-- Only an approval that was not used.
+update decisions set superseded_at = %(now_at)s, revoked_by = %(principal)s, revoked_reason = %(reason)s
+where decision_id = %(decision_id)s and decision = 'approve' and consumed_at is null and superseded_at is null
+returning *
+
+-- name: last_decision
+select * from decisions where action_id = %(action_id)s order by decision_id desc limit 1
 
 -- name: put_grant
 -- The same person's grant for the same effects is one grant: asked for again it is the same, with this expiry and total.
 insert into grants (grant_id, run_id, kind, resource, principal, principal_asserted, uses, expires_at, granted_at)
 values (%(grant_id)s, %(run_id)s, %(kind)s, %(resource)s, %(principal)s, %(principal_asserted)s, %(uses)s,
         %(expires_at)s, onward_now())
-on conflict (grant_id) do update set uses = excluded.uses, expires_at = excluded.expires_at
+on conflict (grant_id) do update
+set uses = excluded.uses, expires_at = excluded.expires_at, revoked_at = null
 returning *
 
 -- name: usable_grant
 -- The narrowest grant that covers the action; locked, so that one use is used once.
 select * from grants
 where run_id = %(run_id)s and kind = %(kind)s and (resource is null or resource = %(resource)s)
-  and used < uses and expires_at > %(now_at)s
+  and used < uses and revoked_at is null and expires_at > %(now_at)s
 order by (resource is null), expires_at, grant_id
 limit 1
 for update
 
 -- name: use_grant
 update grants set used = used + 1 where grant_id = %(grant_id)s and used < uses
+
+-- name: revoke_grant
+-- The first time stands.
+update grants set revoked_at = coalesce(revoked_at, onward_now()) where grant_id = %(grant_id)s
+returning *
 
 -- name: next_seq
 -- The row stays locked until the commit, so commit order is number order.
