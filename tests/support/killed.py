@@ -5,7 +5,8 @@ import os
 import signal
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["onward_ledger.providers.configured", "tests.support.killed"])
+# What the work needs is imported once, before the first fork.
+_FORKS.set_forkserver_preload(["pytest", "tests.support.git_repos", "tests.support.s3_server"])
 
 
 def die() -> None:
