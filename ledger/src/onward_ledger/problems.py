@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import cast
 
@@ -11,6 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from onward_ledger.action import Json
 from onward_ledger.database import DatabaseError, Unreachable
@@ -62,6 +64,30 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _defect)
 
 
+def describe(app: FastAPI) -> None:
+    """Let the OpenAPI document say the media type of problems: FastAPI writes that of the good answers."""
+    plain = app.openapi
+
+    def openapi() -> Json:
+        document = plain()
+        for response in _responses(document):
+            content = response.get("content", {})
+            if "application/json" in content:
+                content[MEDIA_TYPE] = content.pop("application/json")
+        return document
+
+    app.openapi = openapi
+
+
+def _responses(document: Json) -> Iterator[Json]:
+    """Those that tell an error, of every operation."""
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status, response in operation["responses"].items():
+                if status[0] in "45":
+                    yield response
+
+
 def _ledger_error(_: Request, error: Exception) -> JSONResponse:
     return problem(cast(LedgerError, error))
 
@@ -79,9 +105,18 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
         return problem(NotFound(f"There is no route {request.url.path}."))
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         answer = problem(NotAllowed(f"{request.url.path} does not take {request.method}."))
-        answer.headers.update(cast(HTTPException, error).headers or {})
+        answer.headers["Allow"] = ", ".join(_allowed(request, cast(HTTPException, error)))
         return answer
     return problem(BadRequest(str(cast(HTTPException, error).detail)))
+
+
+def _allowed(request: Request, error: HTTPException) -> list[str]:
+    """Every method that is documented for this path. The error knows those of one route only."""
+    found = set((error.headers or {}).get("Allow", "").split(", ")) - {""}
+    for path, operations in cast(FastAPI, request.app).openapi()["paths"].items():
+        if compile_path(path)[0].match(request.url.path):
+            found.update(method.upper() for method in operations)
+    return sorted(found)
 
 
 def _database_error(_: Request, error: Exception) -> JSONResponse:

@@ -47,6 +47,7 @@ def create_app(service: Service | None) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     problems.install(app)
+    problems.describe(app)
     app.include_router(router)
     for each in ROUTERS:
         # The gate checks the token before any route; this tells readers of the OpenAPI document about it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from onward_ledger.action import LARGEST_INTEGER, ActionKey, Intent, Json, Status, canonical
 from onward_ledger.errors import BadRequest, TooLarge
@@ -22,6 +22,10 @@ Resource = Annotated[str, StringConstraints(min_length=1, max_length=900, patter
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern=r"^[^\x00]*$")]
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INTEGER)]
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+# Checked by ActionKey, which says it in plainer words; here for readers of the document.
+RunIdText = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
+Part = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_.:#-]{1,100}$"})]
 
 _RUN = "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e"
 _HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -50,6 +54,12 @@ def check_shape(what: str, value: Json) -> None:
             waiting.extend((inner, depth + 1) for inner in cast(dict[object, object], item).values())
         elif isinstance(item, list | tuple):
             waiting.extend((inner, depth + 1) for inner in cast(list[object], item))
+
+
+def _having(some: tuple[str, ...], others: tuple[str, ...]) -> Json:
+    """The JSON schema of an object that has these members, each with a value, and not the others."""
+    has: Json = {name: {"not": {"type": "null"}} for name in some}
+    return {"required": list(some), "properties": has | {name: {"type": "null"} for name in others}}
 
 
 class Body(BaseModel):
@@ -90,9 +100,9 @@ class ActionBody(Body):
         },
     )
 
-    run_id: str
-    step: str
-    slot: str
+    run_id: RunIdText
+    step: Part
+    slot: Part
     rev: Count = 1
     kind: Name
     resource: Resource
@@ -113,7 +123,13 @@ class FenceBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"epoch": 2, "holder": "host:4711"}, {"closed": True, "reason": "cancelled"}]},
+        json_schema_extra={
+            "oneOf": [
+                _having(("epoch", "holder"), ("closed", "reason")),
+                _having(("closed", "reason"), ("epoch", "holder")),
+            ],
+            "examples": [{"epoch": 2, "holder": "host:4711"}, {"closed": True, "reason": "cancelled"}],
+        },
     )
 
     epoch: Count | None = None
@@ -123,9 +139,8 @@ class FenceBody(Body):
 
     def check(self) -> None:
         """BadRequest when it is neither of the two."""
-        announcement = self.epoch is not None and self.holder is not None
-        closing = self.closed is not None and self.reason is not None
-        if announcement == closing or (closing and (self.epoch, self.holder) != (None, None)):
+        given = tuple(name for name in ("epoch", "holder", "closed", "reason") if getattr(self, name) is not None)
+        if given not in (("epoch", "holder"), ("closed", "reason")):
             raise BadRequest("A fence is announced with epoch and holder, or closed with closed and reason.")
 
 
@@ -146,7 +161,7 @@ class ResolveBody(Body):
         },
     )
 
-    status: Status
+    status: Annotated[Status, WithJsonSchema({"enum": ["SUCCEEDED", "FAILED"]})]
     receipt: dict[str, Any] | None = None
     reason: Reason
     expected_version: Count
