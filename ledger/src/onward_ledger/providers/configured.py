@@ -58,23 +58,31 @@ class Closed(BaseModel):
 
 
 class Approval(Closed):
-    """`[kinds.X.approval]`; see ApprovalPolicy."""
+    """`[kinds.X.approval]`; see ApprovalPolicy. `required = false`: nobody has to, whatever the type says."""
 
+    required: bool = True
     role: str | None = Field(default=None, min_length=1, max_length=100)
     principals: frozenset[str] = frozenset()
     approvers: Literal[1, 2] = 1
 
     @model_validator(mode="after")
     def _enough(self) -> Approval:
+        if not self.required and len(self.model_fields_set) > 1:
+            raise ValueError("who approves is said of an approval that is not required")
         if self.principals and len(self.principals) < self.approvers:
             raise ValueError(f"{self.approvers} approvers are asked for, and principals names {len(self.principals)}")
         return self
+
+    def policy(self) -> ApprovalPolicy | None:
+        """What the ledger goes by."""
+        policy = ApprovalPolicy(role=self.role, principals=self.principals, approvers=self.approvers)
+        return policy if self.required else None
 
 
 class Common(Closed):
     """What every kind can have. Times are in seconds; what is not given stays as the type declares it."""
 
-    approval: Approval | Literal["none"] | None = None
+    approval: Approval | None = None
     editable: frozenset[str] | None = None
     deadline_seconds: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
     request_lifetime_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -214,10 +222,8 @@ def _loaded(where: str, point: EntryPoint) -> Factory:
 
 def _declare(where: str, provider: Provider, common: Common) -> None:
     """Set on the instance what the file says of every kind's declarations."""
-    if common.approval == "none":
-        provider.approval = None
-    elif common.approval is not None:
-        provider.approval = ApprovalPolicy(**common.approval.model_dump())
+    if common.approval is not None:
+        provider.approval = common.approval.policy()
     if common.editable is not None:
         provider.editable = common.editable
     times = ("deadline_seconds", "request_lifetime_seconds", "settle_window_seconds", "resend_after_absent")

@@ -72,10 +72,9 @@ class HttpProvider(SendingProvider):
         self.kind = kind
         self.provider_class = settings.provider_class
         self.looks_up = settings.lookup is not None
-        if settings.key is not None and settings.key.lifetime_seconds != "unlimited":
+        if settings.key is not None:
             self.key_lifetime_seconds = settings.key.lifetime_seconds
         self._settings = settings
-        self._body = settings.tree()
         self._secrets = dict(secrets or {})
         origin = settings.origin
         self._host = origin.authority
@@ -138,8 +137,8 @@ class HttpProvider(SendingProvider):
         if marker.header is not None:
             headers.append((marker.header, values.action_id))
         document: Json | None = None
-        if self._body is not None:
-            document = self._body.render(values)
+        if settings.tree is not None:
+            document = settings.tree.render(values)
         elif settings.body == "params":
             document = values.params
         if marker.body is not None:

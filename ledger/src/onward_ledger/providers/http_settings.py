@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any, Literal
+from ipaddress import ip_network
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from onward_ledger.action import Json
 from onward_ledger.errors import BadRequest
+from onward_ledger.providers.addresses import Network
 from onward_ledger.providers.configured import Closed
 from onward_ledger.providers.http_exchange import Origin
 from onward_ledger.providers.http_template import Pointer, Template, Tree, UrlTemplate, header_value, literal_path
@@ -51,14 +53,30 @@ def _parsed(kind: Any) -> BeforeValidator:
     return BeforeValidator(parse)
 
 
+def _expected(members: dict[str, Any]) -> dict[str, Any]:
+    for pointer, value in members.items():
+        Pointer(pointer)
+        if not isinstance(value, str | int | float | bool):
+            raise ValueError(f"{pointer}: this must be text, a number, true or false")
+    return members
+
+
+def _body(value: object) -> object:
+    if value not in ("params", "none") and not isinstance(value, dict):
+        raise ValueError('this must be "params", "none" or a table')
+    return Tree(cast(Json, value)) if isinstance(value, dict) else value
+
+
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 JsonPointer = Annotated[Pointer, _parsed(Pointer)]
 HeaderTemplate = Annotated[Template, _parsed(Template)]
 Path = Annotated[UrlTemplate, _parsed(UrlTemplate)]
 Status = Annotated[int, Field(ge=300, le=599)]
-Scalar = str | int | float | bool | None
-# What members of an answer have to be, by pointer.
-Expected = dict[str, Scalar]
+Net = Annotated[Network, BeforeValidator(lambda text: ip_network(text) if isinstance(text, str) else text)]
+# What members of an answer have to be, by pointer: text, a number, true or false.
+Expected = Annotated[dict[str, Any], AfterValidator(_expected)]
+Body = Annotated[Any, AfterValidator(_body)]
+Lifetime = Annotated[float | None, BeforeValidator(lambda value: None if value == "unlimited" else value)]
 
 
 class _Settings(Closed, BaseModel):
@@ -80,10 +98,10 @@ class SecretHeader(_Settings):
 
 
 class Key(_Settings):
-    """The idempotency key: which header holds the action id, and how long the API remembers it."""
+    """The idempotency key: which header holds the action id, and how long the API remembers it (None: for ever)."""
 
     header: HeaderName = "Idempotency-Key"
-    lifetime_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["unlimited"]
+    lifetime_seconds: Lifetime = Field(gt=0, allow_inf_nan=False)
 
 
 class Marker(_Settings):
@@ -166,7 +184,7 @@ class HttpSettings(_Settings):
     path: Path
     headers: dict[HeaderName, HeaderTemplate] = Field(default_factory=dict)
     secret_headers: dict[HeaderName, SecretHeader] = Field(default_factory=dict)
-    body: Literal["params", "none"] | dict[str, Any] = "params"
+    body: Body = "params"
     encoding: Literal["json", "form"] = "json"
     key: Key | None = None
     marker: Marker | None = None
@@ -174,7 +192,7 @@ class HttpSettings(_Settings):
     lookup: LookUp | None = None
     refused: frozenset[Status] = frozenset(REFUSED)
     not_accepted: frozenset[Status] = frozenset(NOT_ACCEPTED)
-    allow_addresses: tuple[IPv4Network | IPv6Network, ...] = ()
+    allow_addresses: tuple[Net, ...] = ()
     plain_http: bool = False
     tls: Tls = Field(default_factory=Tls)
     keep_alive_seconds: float | None = Field(default=None, ge=0, le=300)
@@ -200,9 +218,10 @@ class HttpSettings(_Settings):
             return self.keep_alive_seconds
         return 15.0 if self.provider_class is ProviderClass.IDEMPOTENT else 0.0
 
+    @property
     def tree(self) -> Tree | None:
         """The body's template, where it has one."""
-        return Tree(self.body) if isinstance(self.body, dict) else None
+        return self.body if isinstance(self.body, Tree) else None
 
     @model_validator(mode="after")
     def _base(self) -> HttpSettings:
@@ -262,15 +281,9 @@ class HttpSettings(_Settings):
             raise ValueError("marker.body: there is no body")
         if both := self.refused & self.not_accepted:
             raise ValueError(f"{min(both)} is in refused and in not_accepted")
-        for expected in (self.answer.success, self.answer.refusal, self.lookup.complete if self.lookup else {}):
-            for pointer in expected:
-                Pointer(pointer)
-        self.tree()
         return self
 
     def _marks(self) -> bool:
-        tree = self.tree()
         names = self.path.names().union(*(template.names() for template in self.headers.values()))
-        return (
-            self.marker is not None or self.key is not None or "action_id" in names | (tree.names() if tree else set())
-        )
+        names |= self.tree.names() if self.tree else set()
+        return self.marker is not None or self.key is not None or "action_id" in names
