@@ -23,9 +23,15 @@ Reason = Annotated[str, StringConstraints(min_length=1, max_length=4000, pattern
 Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INTEGER)]
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
+Revision = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]  # what an integer column holds
+
 # Checked by ActionKey, which says it in plainer words; here for readers of the document.
 RunIdText = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
-Part = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_.:#-]{1,100}$"})]
+_PART = "^[A-Za-z0-9_.:#-]{1,100}$"
+Part = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PART})]
+
+# What is looked for by; no other can be there.
+PartQuery = Annotated[str, StringConstraints(pattern=_PART)]
 
 _RUN = "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e"
 _HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -103,7 +109,7 @@ class ActionBody(Body):
     run_id: RunIdText
     step: Part
     slot: Part
-    rev: Count = 1
+    rev: Revision = 1
     kind: Name
     resource: Resource
     params: dict[str, Any]

@@ -12,7 +12,7 @@ from onward_ledger.action import Action, Status
 from onward_ledger.callers import Scope
 from onward_ledger.routes.common import ActionId, Limit, Principal, answer, kind_of, ledger, may, who
 from onward_ledger.values import Event
-from onward_ledger.wire import ActionBody, WithdrawBody
+from onward_ledger.wire import ActionBody, PartQuery, WithdrawBody
 
 router = APIRouter()
 
@@ -55,8 +55,8 @@ def get_action(request: Request, action_id: ActionId) -> JSONResponse:
 def list_actions(
     request: Request,
     run_id: UUID | None = None,
-    step: str | None = None,
-    slot: str | None = None,
+    step: PartQuery | None = None,
+    slot: PartQuery | None = None,
     status: Status | None = None,
     after: UUID | None = None,
     limit: Limit = 100,

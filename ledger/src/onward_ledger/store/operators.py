@@ -7,6 +7,7 @@ from datetime import datetime
 
 from onward_ledger.action import Action, Json, Status
 from onward_ledger.errors import BadRequest, Conflict, NotFound, TooLate, VersionConflict
+from onward_ledger.receipts import LONGEST_ID, text
 from onward_ledger.store.outcomes import take_back
 from onward_ledger.store.records import Cause, Records
 
@@ -56,7 +57,7 @@ def resolve(records: Records, word: Resolution) -> Action:
         now,
         cause,
         receipt=word.receipt,
-        provider_id=str(provider_id) if provider_id is not None else None,
+        provider_id=text(provider_id, LONGEST_ID) if provider_id is not None else None,
         reason=word.reason,
         in_doubt=False,
     )
