@@ -62,7 +62,7 @@ class Cluster:
             number = self._lanes
         folder = self.folder / f"lane-{number}"
         folder.mkdir()
-        dsn = _new_database(self._dsn, f"lane_{number}") if self._dsn is not None else None
+        dsn = new_database(self._dsn, f"lane_{number}") if self._dsn is not None else None
         plain_dsn = _plain_schema(dsn) if dsn is not None else str(folder / "plain.sqlite")
         with open_lane(
             folder,
@@ -144,7 +144,7 @@ def _wait_for(name: str, process: subprocess.Popen[bytes], ready: Path, log: Pat
     return ready.read_text(encoding="utf-8")
 
 
-def _new_database(server: str, name: str) -> str:
+def new_database(server: str, name: str) -> str:
     """A database of its own on the experiment's server."""
     import psycopg
     from psycopg import conninfo, sql

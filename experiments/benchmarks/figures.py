@@ -6,21 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from experiments.benchmarks.spread import Spread, interval, ratio
+from experiments.benchmarks.spread import Spread, interval, quantile, ratio
 
-Unit = Literal["ratio", "ms", "ms CPU", "bytes", "rows", "commits"]
+Unit = Literal["ratio", "ms", "ms CPU", "bytes", "rows", "commits", "actions/s", "sends", "receipts", "cores"]
 Samples = Mapping[str, Sequence[float]]
 SEED = 20  # of the resampling, so that the same samples give the same interval
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A figure before it is measured. `key` names it in JSON and in the documents; `target` is the most it may be."""
+    """A figure before it is measured. `key` names it in JSON and in the documents.
+
+    `target` is the most it may be; the least, where it says so.
+    """
 
     key: str
     unit: Unit
     says: str
     target: float | None = None
+    least: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +46,10 @@ class Figure:
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None where there is none."""
-        return None if self.declared.target is None else self.value <= self.declared.target
+        target = self.declared.target
+        if target is None:
+            return None
+        return self.value >= target if self.declared.least else self.value <= target
 
     @property
     def clear(self) -> bool:
@@ -65,6 +72,11 @@ def amount(declared: Declared, samples: Sequence[float]) -> Figure:
     """A median with its spread."""
     spread = Spread.of(samples)
     return Figure(declared=declared, value=spread.median, ours=spread)
+
+
+def tail(declared: Declared, samples: Sequence[float], share: float) -> Figure:
+    """The value below which that share of the samples lies, with their spread."""
+    return Figure(declared=declared, value=quantile(samples, share), ours=Spread.of(samples))
 
 
 def quotient(

@@ -41,7 +41,8 @@ def _target(figure: Figure) -> str:
     if figure.met is None:
         return ""
     word = "met" if figure.met else "missed"
-    return f"≤ {figure.declared.target:g}: {word}" + ("" if figure.clear else ", not clearly")
+    sign = "≥" if figure.declared.least else "≤"
+    return f"{sign} {figure.declared.target:g}: {word}" + ("" if figure.clear else ", not clearly")
 
 
 def print_results(results: Results, stream: TextIO) -> None:
@@ -72,7 +73,7 @@ def reading(results: Results) -> list[str]:
         lines.append(results.machine.warning)
     if results.missed:
         keys = ", ".join(figure.declared.key for figure in results.missed)
-        lines.append(f"Missed: {keys}. `--profile` shows where the time goes.")
+        lines.append(f"Missed: {keys}. `--profile` of bench.py shows where the time goes.")
     return lines
 
 

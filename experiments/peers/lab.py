@@ -11,11 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from psycopg import conninfo, sql
-
 from experiments.benchmarks.services import services
-from experiments.cluster import service
+from experiments.cluster import new_database, service
 from experiments.errors import NotRun
 from experiments.peers.order import LOST, SENT, Answer, Fault, Order, Place, Word, at_the_gate
 from experiments.peers.provider import Charge, Provider
@@ -204,9 +201,7 @@ class Lab:
         name = f"peers_{system.name}".replace(" ", "_").replace(",", "").replace("-", "_")
         with self._lock:
             if name not in self._databases:
-                with psycopg.connect(self._server, autocommit=True) as connection:
-                    connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-                self._databases[name] = conninfo.make_conninfo(self._server, dbname=name)
+                self._databases[name] = new_database(self._server, name)
             return self._databases[name]
 
 
