@@ -159,7 +159,7 @@ def deliver(state: State, runtime: Runtime[Context]) -> Update:
     step = step_name("deliver", draft_of(state)["revision"])
     context.recorder.step_started(step)
     action = _proposal(context, state, step)
-    if action.decision is None:
+    if action.decision is None or action.decision.is_half:
         return _wait_for_person(context, action)
     decided = action.decision.decision
     if decided == "revise":

@@ -38,12 +38,12 @@ class Ledger(Protocol):
 
 
 def decision_of(ledger: Ledger, action_id: str, now: datetime) -> dict[str, Any] | None:
-    """The decision on an action as JSON, if there is one that still counts: not run out before it was used."""
+    """The decision on an action as JSON, if there is one that counts: whole, and not run out before it was used."""
     try:
         decision = ledger.action(action_id).decision
     except NotFound:
         return None
-    if decision is None:
+    if decision is None or decision.is_half:
         return None
     if decision.consumed_at is None and decision.expires_at is not None and decision.expires_at <= now:
         return None

@@ -38,7 +38,8 @@ def refused(error):
 
 
 def put(recorded=None, build=lambda: WANTED, **more):
-    options = {"epoch": 3, "recorded": recorded or Recorded(), "propose": False, "patience_seconds": 60.0} | more
+    options = {"epoch": 3, "recorded": recorded or Recorded(), "propose": False, "pinned": True}
+    options |= {"patience_seconds": 60.0} | more
     return protocol.put_action(KEY, "report.publish", build, **options)
 
 
@@ -140,6 +141,16 @@ def test_a_conflict_pins_what_it_reveals_once():
     assert (done, steps[1].body["params"], len(steps)) == (record, {"title": "Recorded"}, 2)
     with pytest.raises(errors.ParamsConflict):
         drive(put(), conflict, conflict)
+
+
+def test_who_does_not_want_it_pinned_is_told_of_another_request():
+    record = action(resource="reports/recorded", params={"title": "Recorded"})
+    recorded = Recorded()
+    recorded.note(record)
+    operation = put(recorded, pinned=False)
+    assert next(operation).body["params"] == {"title": "T"}
+    with pytest.raises(errors.ParamsConflict):
+        operation.send(refused(errors.ParamsConflict("recorded otherwise", action=record)))
 
 
 def test_a_conflict_with_another_kind_is_not_pinned():

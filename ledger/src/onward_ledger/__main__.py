@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from onward_ledger.commands import approve, look, serve, settle, token
+from onward_ledger.commands import approve, audit, keep, look, perform, serve, settle, token
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,20 +15,27 @@ app = typer.Typer(
     help="""An action ledger: performs external effects, keeps their receipts, replays them, and never guesses.
 
     Start one with `onward-ledger serve`; without options it keeps everything in this folder: records in
-    onward-ledger.db, objects in onward-objects/, the service token in onward-ledger.token. Then `onward-ledger list`
-    shows what was done, `show ID` one action with its history, and `resolve ID` settles an UNKNOWN one.
+    onward-ledger.db, objects in onward-objects/, the service token in onward-ledger.token. `perform` asks for an
+    effect, `list` shows what was done, `show ID` one action with its history, and `resolve ID` settles an UNKNOWN one.
 
     Every option can be given as an environment variable ONWARD_LEDGER_<OPTION>.
-    Exit codes: 0 ok, 2 usage, 3 not found, 4 conflict, 9 unreachable, 1 anything else.""",
+    Exit codes: 0 ok, 2 usage, 3 not found, 4 conflict, 8 UNKNOWN, 9 unreachable, 1 anything else.""",
 )
 
 app.command()(serve.serve)
+app.command()(perform.perform)
 app.command("list")(look.list_)
 app.command()(look.show)
 app.command()(settle.resolve)
 app.command()(approve.waiting)
 app.command()(approve.decide)
 app.command()(approve.revoke)
+app.command()(audit.export)
+app.command()(audit.audit)
+app.command()(keep.held)
+app.command()(keep.hold)
+app.command()(keep.release)
+app.command()(keep.prune)
 app.command()(look.openapi)
 app.add_typer(token.app, name="token")
 

@@ -249,6 +249,11 @@ class Decision(Value):
     revoked_by: str | None = None
     revoked_reason: str | None = None
 
+    @property
+    def is_half(self) -> bool:
+        """Whether it is an approval that still lacks its second approver: it allows nothing yet."""
+        return self.decision == "approve" and self.approvers > 1 and self.seconded_by is None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Action(Value):

@@ -19,8 +19,9 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from onward_ledger import over_http, protocol
+from onward_ledger import keeping, over_http, protocol
 from onward_ledger.action import Action, ActionKey, Decision, Json, Status
+from onward_ledger.keeping import LOOK_FIRST_DAYS, Identity
 from onward_ledger.protocol import Answer, Build, Lost, Operation, Recorded, Request, Wait
 from onward_ledger.tls import Certificate, client_context
 from onward_ledger.values import Event, Feed, Fence, Grant, Health, Me
@@ -68,7 +69,7 @@ class LedgerClient:
             verify=client_context(url, ca_file, certificate),
             transport=transport,
         )
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         self._check = check
         self._recorded = Recorded()
 
@@ -91,16 +92,18 @@ class LedgerClient:
         """Close every connection."""
         self._http.close()
 
-    def _run(self, operation: Operation[T]) -> T:
+    def run(self, operation: Operation[T]) -> T:
+        """Drive an operation of the protocol to its result."""
         reply: Answer | Lost | None = None
         while True:
             try:
                 step = operation.send(reply)
             except StopIteration as end:
                 return end.value
-            reply = self._step(step)
+            reply = self.step(step)
 
-    def _step(self, step: Request | Wait) -> Answer | Lost | None:
+    def step(self, step: Request | Wait) -> Answer | Lost | None:
+        """Send one request, or wait: for operations that are driven elsewhere, such as a guard's."""
         if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
@@ -112,33 +115,47 @@ class LedgerClient:
 
     def health(self) -> Health:
         """Which ledger answers."""
-        return self._run(protocol.health())
+        return self.run(protocol.health())
 
     def me(self) -> Me:
         """What this client's token stands for."""
-        return self._run(protocol.me())
+        return self.run(protocol.me())
+
+    def standing(self) -> Identity:
+        """Which ledger it is, and whether it is held: nothing is sent then."""
+        return self.run(keeping.standing())
+
+    def hold(self, *, reason: str) -> Identity:
+        """Nothing is sent from now on, by any service of this ledger. The first reason stands."""
+        return self.run(keeping.hold(reason=reason))
+
+    def release(self, *, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
+        """A held ledger sends again; so long a first send is looked up before, where its kind can."""
+        return self.run(keeping.release(reason=reason, look_first_days=look_first_days))
 
     def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """Announce an epoch before driving; every recorded action comes back. StaleEpoch carries the ledger's own."""
-        return self._run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
+        return self.run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
 
     def close_fence(self, run_id: str, *, principal: str | None = None, reason: str) -> Fence:
         """Cancel: refuse every later claim and withdraw what is PREPARED, at once. `claimed` came before."""
-        return self._run(protocol.close_fence(run_id, principal=principal, reason=reason))
+        return self.run(protocol.close_fence(run_id, principal=principal, reason=reason))
 
-    def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+    def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int, pinned: bool = True) -> Action:
         """Perform the action, or replay what stands: SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN.
 
         PREPARED comes back when it needs an approval that it does not have; `reason` says why.
         `build` returns (resource, params) and is called only when no record is known for the key.
         """
-        return self._run(self._put(key, kind, build, epoch=epoch, propose=False))
+        return self.run(self._put(key, kind, build, epoch=epoch, propose=False, pinned=pinned))
 
     def propose(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
         """Record the intent and stop at PREPARED; repeating it is harmless."""
-        return self._run(self._put(key, kind, build, epoch=epoch, propose=True))
+        return self.run(self._put(key, kind, build, epoch=epoch, propose=True))
 
-    def _put(self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool) -> Operation[Action]:
+    def _put(
+        self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool, pinned: bool = True
+    ) -> Operation[Action]:
         return protocol.put_action(
             key,
             kind,
@@ -146,30 +163,31 @@ class LedgerClient:
             epoch=epoch,
             recorded=self._recorded,
             propose=propose,
-            patience_seconds=self._patience_seconds,
+            pinned=pinned,
+            patience_seconds=self.patience_seconds,
         )
 
     def live(self, run_id: str, step: str, slot: str) -> Action | None:
         """The one revision that is not WITHDRAWN, with its decision; None where there is none."""
-        return self._run(protocol.live(run_id, step, slot, recorded=self._recorded))
+        return self.run(protocol.live(run_id, step, slot, recorded=self._recorded))
 
     def action(self, action_id: str) -> Action:
         """One action, with its decision."""
-        return self._run(protocol.get_action(action_id))
+        return self.run(protocol.get_action(action_id))
 
     def actions(
         self, run_id: str | None = None, status: Status | None = None, *, limit: int = 100, after: str | None = None
     ) -> tuple[Action, ...]:
         """Actions in the order of their creation, behind the action id `after`."""
-        return self._run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
+        return self.run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
 
     def events(self, action_id: str) -> tuple[Event, ...]:
         """The history of one action, oldest first."""
-        return self._run(protocol.get_events(action_id))
+        return self.run(protocol.get_events(action_id))
 
     def reconcile(self, action_id: str) -> Action:
         """Settle an action in flight or unknown, as far as its provider can tell; others are returned as they are."""
-        return self._run(protocol.reconcile(action_id, patience_seconds=self._patience_seconds))
+        return self.run(protocol.reconcile(action_id, patience_seconds=self.patience_seconds))
 
     def resolve(
         self,
@@ -182,7 +200,7 @@ class LedgerClient:
         principal: str | None = None,
     ) -> Action:
         """An operator's word on an UNKNOWN action: SUCCEEDED (with a receipt) or FAILED. Repeating it is harmless."""
-        return self._run(
+        return self.run(
             protocol.resolve(
                 action_id,
                 status=status,
@@ -195,7 +213,7 @@ class LedgerClient:
 
     def withdraw(self, action_id: str, reason: str) -> Action:
         """Take back a PREPARED action; TooLate once it was claimed."""
-        return self._run(protocol.withdraw(action_id, reason=reason))
+        return self.run(protocol.withdraw(action_id, reason=reason))
 
     def decide(
         self,
@@ -211,7 +229,7 @@ class LedgerClient:
 
         Another one raises DecisionConflict with the one that stands.
         """
-        return self._run(
+        return self.run(
             protocol.decide(
                 action_id,
                 decision,
@@ -226,19 +244,19 @@ class LedgerClient:
         self, run_id: str, *, kind: str, expires_at: datetime, resource: str | None = None, uses: int = 1
     ) -> Grant:
         """A standing permission: the next `uses` actions of this kind (and resource) are approved when proposed."""
-        return self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
+        return self.run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
 
     def revoke(self, action_id: str, *, reason: str) -> Decision:
         """Take an approval back before it was used; TooLate behind that. Another decision can follow."""
-        return self._run(protocol.revoke(action_id, reason=reason))
+        return self.run(protocol.revoke(action_id, reason=reason))
 
     def revoke_grant(self, run_id: str, *, kind: str, resource: str | None = None) -> Grant:
         """One's own grant gives nothing any more; what it has approved stands."""
-        return self._run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
+        return self.run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
 
     def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
         """Decisions and resolutions behind a cursor."""
-        return self._run(protocol.decisions(after=after, limit=limit))
+        return self.run(protocol.decisions(after=after, limit=limit))
 
 
 class AsyncLedgerClient:
@@ -265,7 +283,7 @@ class AsyncLedgerClient:
             verify=client_context(url, ca_file, certificate),
             transport=transport,
         )
-        self._patience_seconds = patience_seconds
+        self.patience_seconds = patience_seconds
         self._recorded = Recorded()
 
     async def __aenter__(self) -> Self:
@@ -280,16 +298,18 @@ class AsyncLedgerClient:
         """Close every connection."""
         await self._http.aclose()
 
-    async def _run(self, operation: Operation[T]) -> T:
+    async def run(self, operation: Operation[T]) -> T:
+        """See LedgerClient.run."""
         reply: Answer | Lost | None = None
         while True:
             try:
                 step = operation.send(reply)
             except StopIteration as end:
                 return end.value
-            reply = await self._step(step)
+            reply = await self.step(step)
 
-    async def _step(self, step: Request | Wait) -> Answer | Lost | None:
+    async def step(self, step: Request | Wait) -> Answer | Lost | None:
+        """See LedgerClient.step."""
         if isinstance(step, Wait):
             await asyncio.sleep(step.seconds)
             return None
@@ -300,29 +320,43 @@ class AsyncLedgerClient:
 
     async def health(self) -> Health:
         """See LedgerClient.health."""
-        return await self._run(protocol.health())
+        return await self.run(protocol.health())
 
     async def me(self) -> Me:
         """See LedgerClient.me."""
-        return await self._run(protocol.me())
+        return await self.run(protocol.me())
+
+    async def standing(self) -> Identity:
+        """See LedgerClient.standing."""
+        return await self.run(keeping.standing())
+
+    async def hold(self, *, reason: str) -> Identity:
+        """See LedgerClient.hold."""
+        return await self.run(keeping.hold(reason=reason))
+
+    async def release(self, *, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
+        """See LedgerClient.release."""
+        return await self.run(keeping.release(reason=reason, look_first_days=look_first_days))
 
     async def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """See LedgerClient.fence."""
-        return await self._run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
+        return await self.run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
 
     async def close_fence(self, run_id: str, *, principal: str | None = None, reason: str) -> Fence:
         """See LedgerClient.close_fence."""
-        return await self._run(protocol.close_fence(run_id, principal=principal, reason=reason))
+        return await self.run(protocol.close_fence(run_id, principal=principal, reason=reason))
 
-    async def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
+    async def perform(self, key: ActionKey, kind: str, build: Build, *, epoch: int, pinned: bool = True) -> Action:
         """See LedgerClient.perform."""
-        return await self._run(self._put(key, kind, build, epoch=epoch, propose=False))
+        return await self.run(self._put(key, kind, build, epoch=epoch, propose=False, pinned=pinned))
 
     async def propose(self, key: ActionKey, kind: str, build: Build, *, epoch: int) -> Action:
         """See LedgerClient.propose."""
-        return await self._run(self._put(key, kind, build, epoch=epoch, propose=True))
+        return await self.run(self._put(key, kind, build, epoch=epoch, propose=True))
 
-    def _put(self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool) -> Operation[Action]:
+    def _put(
+        self, key: ActionKey, kind: str, build: Build, *, epoch: int, propose: bool, pinned: bool = True
+    ) -> Operation[Action]:
         return protocol.put_action(
             key,
             kind,
@@ -330,30 +364,31 @@ class AsyncLedgerClient:
             epoch=epoch,
             recorded=self._recorded,
             propose=propose,
-            patience_seconds=self._patience_seconds,
+            pinned=pinned,
+            patience_seconds=self.patience_seconds,
         )
 
     async def live(self, run_id: str, step: str, slot: str) -> Action | None:
         """See LedgerClient.live."""
-        return await self._run(protocol.live(run_id, step, slot, recorded=self._recorded))
+        return await self.run(protocol.live(run_id, step, slot, recorded=self._recorded))
 
     async def action(self, action_id: str) -> Action:
         """See LedgerClient.action."""
-        return await self._run(protocol.get_action(action_id))
+        return await self.run(protocol.get_action(action_id))
 
     async def actions(
         self, run_id: str | None = None, status: Status | None = None, *, limit: int = 100, after: str | None = None
     ) -> tuple[Action, ...]:
         """See LedgerClient.actions."""
-        return await self._run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
+        return await self.run(protocol.get_actions(run_id=run_id, status=status, limit=limit, after=after))
 
     async def events(self, action_id: str) -> tuple[Event, ...]:
         """See LedgerClient.events."""
-        return await self._run(protocol.get_events(action_id))
+        return await self.run(protocol.get_events(action_id))
 
     async def reconcile(self, action_id: str) -> Action:
         """See LedgerClient.reconcile."""
-        return await self._run(protocol.reconcile(action_id, patience_seconds=self._patience_seconds))
+        return await self.run(protocol.reconcile(action_id, patience_seconds=self.patience_seconds))
 
     async def resolve(
         self,
@@ -366,7 +401,7 @@ class AsyncLedgerClient:
         principal: str | None = None,
     ) -> Action:
         """See LedgerClient.resolve."""
-        return await self._run(
+        return await self.run(
             protocol.resolve(
                 action_id,
                 status=status,
@@ -379,7 +414,7 @@ class AsyncLedgerClient:
 
     async def withdraw(self, action_id: str, reason: str) -> Action:
         """See LedgerClient.withdraw."""
-        return await self._run(protocol.withdraw(action_id, reason=reason))
+        return await self.run(protocol.withdraw(action_id, reason=reason))
 
     async def decide(
         self,
@@ -392,7 +427,7 @@ class AsyncLedgerClient:
         expires_at: datetime | None = None,
     ) -> Decision:
         """See LedgerClient.decide."""
-        return await self._run(
+        return await self.run(
             protocol.decide(
                 action_id,
                 decision,
@@ -407,16 +442,16 @@ class AsyncLedgerClient:
         self, run_id: str, *, kind: str, expires_at: datetime, resource: str | None = None, uses: int = 1
     ) -> Grant:
         """See LedgerClient.grant."""
-        return await self._run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
+        return await self.run(protocol.grant(run_id, kind=kind, resource=resource, expires_at=expires_at, uses=uses))
 
     async def revoke(self, action_id: str, *, reason: str) -> Decision:
         """See LedgerClient.revoke."""
-        return await self._run(protocol.revoke(action_id, reason=reason))
+        return await self.run(protocol.revoke(action_id, reason=reason))
 
     async def revoke_grant(self, run_id: str, *, kind: str, resource: str | None = None) -> Grant:
         """See LedgerClient.revoke_grant."""
-        return await self._run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
+        return await self.run(protocol.revoke_grant(run_id, kind=kind, resource=resource))
 
     async def decisions(self, after: int = 0, *, limit: int = 100) -> Feed:
         """See LedgerClient.decisions."""
-        return await self._run(protocol.decisions(after=after, limit=limit))
+        return await self.run(protocol.decisions(after=after, limit=limit))

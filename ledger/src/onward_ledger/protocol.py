@@ -155,19 +155,28 @@ def exchange(request: Request) -> Operation[Json]:
 
 
 def put_action(
-    key: ActionKey, kind: str, build: Build, *, epoch: int, recorded: Recorded, propose: bool, patience_seconds: float
+    key: ActionKey,
+    kind: str,
+    build: Build,
+    *,
+    epoch: int,
+    recorded: Recorded,
+    propose: bool,
+    pinned: bool,
+    patience_seconds: float,
 ) -> Operation[Action]:
-    """Create or replay one action, with pinned intent.
+    """Create or replay one action.
 
-    What is recorded for the key is asked for again and `build` is not called. A params conflict reveals the record; it
-    is asked for once. While somebody else performs the action, or the provider cannot be reached, this waits as the
-    service says, `patience_seconds` in all, then raises InProgress or NotApplied.
+    Pinned: what is recorded for the key is asked for again and `build` is not called; a params conflict reveals the
+    record, and it is asked for once. Not pinned: another request under the key is a ParamsConflict. While somebody
+    else performs the action, or the provider cannot be reached, this waits as the service says, `patience_seconds` in
+    all, then raises InProgress or NotApplied.
     """
-    intent = recorded.known(key.action_id, kind) or _built(kind, build)
+    intent = (recorded.known(key.action_id, kind) if pinned else None) or _built(kind, build)
     try:
         data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
     except ParamsConflict as conflict:
-        if conflict.action is None or conflict.action.kind != kind:
+        if not pinned or conflict.action is None or conflict.action.kind != kind:
             raise
         recorded.note(conflict.action)
         intent = recorded.intents[key.action_id]

@@ -42,7 +42,11 @@ class Word(StrEnum):
 def waiting(as_json: AsJson = False, url: Url = DEFAULT_URL, token_file: TokenFile = DEFAULT_TOKEN_FILE) -> None:
     """List the actions that are proposed and not decided, with what they ask for."""
     with told(), connected(url, token_file) as client:
-        found = [a for a in client.actions(status=Status.PREPARED, limit=1000) if a.decision is None and not a.claims]
+        found = [
+            a
+            for a in client.actions(status=Status.PREPARED, limit=1000)
+            if not a.claims and (a.decision is None or a.decision.is_half)
+        ]
     if as_json:
         show_json({"actions": [action.to_json() for action in found]})
         return
@@ -110,5 +114,4 @@ def _agree(action: Action, request: str | None) -> None:
 
 def _say(decision: Decision) -> None:
     by = decision.principal + (f" and {decision.seconded_by}" if decision.seconded_by else "")
-    half = decision.decision == "approve" and decision.approvers > 1 and decision.seconded_by is None
-    typer.echo(f"{decision.decision}, by {by}" + ("; it waits for a second approver." if half else "."))
+    typer.echo(f"{decision.decision}, by {by}" + ("; it waits for a second approver." if decision.is_half else "."))

@@ -15,7 +15,15 @@ import typer
 from onward_ledger.action import Action
 from onward_ledger.client import LedgerClient
 from onward_ledger.database import DatabaseError, Unreachable
-from onward_ledger.errors import BadRequest, Conflict, LedgerError, LedgerUnreachable, NotFound, Unauthorized
+from onward_ledger.errors import (
+    BadRequest,
+    Conflict,
+    LedgerError,
+    LedgerUnreachable,
+    NotFound,
+    ParamsConflict,
+    Unauthorized,
+)
 
 DEFAULT_PORT = 7420
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -78,5 +86,5 @@ def told() -> Generator[None]:
 
 
 def _exit_code(error: Exception) -> int:
-    codes = {NotFound: 3, Conflict: 4, LedgerUnreachable: 9, Unreachable: 9, BadRequest: 2}
+    codes = {NotFound: 3, Conflict: 4, ParamsConflict: 4, LedgerUnreachable: 9, Unreachable: 9, BadRequest: 2}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), 1)

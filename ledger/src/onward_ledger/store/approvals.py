@@ -113,7 +113,7 @@ def decide(records: Records, answer: Answer, provider: Provider, run_id: str) ->
         raise ParamsConflict("The decision is for another request than the recorded one.", action=action)
     standing = records.standing(action.action_id)
     if standing is not None and not _expired_unused(standing, now):
-        if _is_half(standing) and action.status is Status.PREPARED and action.claims == 0:
+        if standing.is_half and action.status is Status.PREPARED and action.claims == 0:
             if answer.decision == "approve":
                 return _second(records, answer, standing, action, now)
         else:
@@ -130,11 +130,6 @@ def decide(records: Records, answer: Answer, provider: Provider, run_id: str) ->
 def _expired_unused(decision: Decision, now: datetime) -> bool:
     over = decision.expires_at is not None and decision.expires_at <= now
     return over and decision.decision == "approve" and decision.consumed_at is None
-
-
-def _is_half(decision: Decision) -> bool:
-    """An approval that lacks its second approver: it allows nothing yet."""
-    return decision.decision == "approve" and decision.approvers > 1 and decision.seconded_by is None
 
 
 def _second(records: Records, answer: Answer, standing: Decision, action: Action, now: datetime) -> Decision:
