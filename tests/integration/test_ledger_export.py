@@ -110,7 +110,7 @@ def test_what_commits_while_it_is_written_is_not_in_it(bed, signer, verify, monk
     [
         ("update {t}actions set receipt = '{{\"amount\": 1}}' where action_id = '{id}'", None),
         ("update {t}actions set status = 'FAILED', receipt = null where action_id = '{id}'", "history ends with"),
-        ("update {t}actions set head = '{zeros}' where action_id = '{id}'", "event 3"),
+        ("update {t}actions set head = '{zeros}' where action_id = '{id}'", "event 4: the record ends elsewhere"),
         (
             "update {t}action_events set principal = 'eve' where action_id = '{id}' and seq = 2",
             "event 2: it was changed",

@@ -47,11 +47,10 @@ def history_break(
         if event.get("from_status") != status:
             return position, f"it leaves {event.get('from_status')}, but the one before it led to {status}"
         last, status = event["hash"], event.get("to_status")
-    if position < count:
-        return position + 1, f"it is missing: the record counts {count}"
-    if position > count:
-        return count + 1, f"the record counts only {count}"
-    return None if last == head else (max(position, 1), "it is not the one that the record ends with")
+    if (position, last) == (count, head):
+        return None
+    how = f"it is missing: the record counts {count}" if position < count else f"the record ends elsewhere, at {count}"
+    return position + 1, how
 
 
 def record_break(record: Mapping[str, Any], history: list[Any]) -> str | None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from onward_ledger.action import Action, Json, jsonable
 from onward_ledger.database import Database, Row, Transaction
+from onward_ledger.keeping import Identity
 from onward_ledger.signing import Signer
-from onward_ledger.store.identity import Identity
 from onward_ledger.trail import VERSION, written
 from onward_ledger.values import Event
 

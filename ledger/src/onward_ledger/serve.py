@@ -28,10 +28,12 @@ from onward_ledger.protocol import API_VERSION
 from onward_ledger.providers import providers_for
 from onward_ledger.routes.common import Service
 from onward_ledger.service import create_app
-from onward_ledger.store import SCHEMA, open_store
+from onward_ledger.store import SCHEMA, identity, open_store
 from onward_ledger.tls import Certificate, server_context
 from onward_ledger.tokens import Tokens
 from onward_ledger.values import Health
+from onward_ledger.watch import Watch
+from onward_ledger.witness import Witness
 
 log = logging.getLogger("onward_ledger")
 
@@ -50,7 +52,8 @@ class ServeOptions:
     """How the service runs. Port 0 takes a free one; `ready_file` gets JSON once it listens.
 
     `config` adds kinds of effects, `tokens` more tokens than the one service token. With a `certificate` it speaks TLS
-    only, and with a `client_ca` to clients with a certificate of that authority only.
+    only, and with a `client_ca` to clients with a certificate of that authority only. Without a `witness`, a folder
+    outside the database, a restored database goes unnoticed.
     """
 
     store: str
@@ -64,6 +67,7 @@ class ServeOptions:
     tokens: Path | None = None
     certificate: Certificate | None = None
     client_ca: Path | None = None
+    witness: Path | None = None
 
     def context(self) -> ssl.SSLContext | None:
         """What to listen with; None without TLS."""
@@ -99,6 +103,10 @@ def serve(options: ServeOptions) -> None:
             host=socket.gethostname(),
             pid=os.getpid(),
         )
+        known = identity.ensure(opened.database)
+        if options.witness is not None:
+            opened.store.watch = Watch(opened.database, Witness(options.witness, known.ledger_id), known)
+            opened.store.watch.start()
         ledger = Ledger(opened.store, providers, instance=instance)
         lost = opened.store.lose_gone(ledger.sender)
         if lost:
@@ -110,10 +118,13 @@ def serve(options: ServeOptions) -> None:
             objects=objects.url,
             pid=os.getpid(),
             api=API_VERSION,
+            ledger_id=known.ledger_id,
         )
         _listen(options, context, Service(ledger=ledger, health=health, tokens=tokens))
         opened.store.stop_instance(instance)
     finally:
+        if opened.store.watch is not None:
+            opened.store.watch.stop()
         opened.liveness.release()
         opened.database.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio.to_thread
 from fastapi import APIRouter, FastAPI, Request, Security
@@ -14,7 +15,7 @@ from fastapi.security import HTTPBearer
 from onward_ledger import problems
 from onward_ledger.gate import Gate
 from onward_ledger.protocol import API_VERSION
-from onward_ledger.routes import actions, approvals, fences, operators
+from onward_ledger.routes import actions, approvals, fences, keeping, operators
 from onward_ledger.routes.common import Service, service
 from onward_ledger.values import Health
 from onward_ledger.wire import Problem
@@ -29,7 +30,7 @@ Send the same request again whenever no answer came: every route is idempotent. 
 Errors are problem details (RFC 9457) with `code`, `definite`, `terminal` and `retryable`.
 """
 
-ROUTERS = (actions.router, fences.router, approvals.router, operators.router)
+ROUTERS = (actions.router, fences.router, approvals.router, operators.router, keeping.router)
 
 router = APIRouter()
 
@@ -71,4 +72,7 @@ async def _lifespan(_: FastAPI) -> AsyncGenerator[None]:
 @router.get("/health", responses={200: {"model": Health}})
 def health(request: Request) -> JSONResponse:
     """Which ledger answers. Needs no token."""
-    return JSONResponse(service(request).health.to_json())
+    found = service(request)
+    watch = found.ledger.store.watch
+    held = watch.identity.held_reason if watch is not None else None
+    return JSONResponse(replace(found.health, held=held).to_json())

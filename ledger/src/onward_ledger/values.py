@@ -114,7 +114,10 @@ class Event(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class Health(Value):
-    """Which ledger answers: `instance` is new at each start, `store` is postgres or sqlite, `objects` a URL."""
+    """Which ledger answers: `instance` is new at each start, `store` is postgres or sqlite, `objects` a URL.
+
+    `ledger_id` stays with the records; `held` says why nothing is sent, where that is so.
+    """
 
     instance: str
     version: str
@@ -122,6 +125,8 @@ class Health(Value):
     objects: str
     pid: int
     api: str
+    ledger_id: str | None = None
+    held: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

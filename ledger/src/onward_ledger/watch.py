@@ -11,9 +11,10 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from onward_ledger.action import Action
 from onward_ledger.database import Database, Unreachable
+from onward_ledger.keeping import Identity
 from onward_ledger.store import identity
-from onward_ledger.store.identity import Identity
 from onward_ledger.witness import Mark, Witness
 
 log = logging.getLogger("onward_ledger")
@@ -40,6 +41,21 @@ class Watch:
         """One round."""
         self._witness.sync()
         self._notice(self._witness.recent())
+
+    def note(self, action: Action) -> None:
+        """A claim was committed; nothing was sent for it yet."""
+        self._witness.note(action)
+
+    @property
+    def last(self) -> Mark | None:
+        """The last claim that this process noted."""
+        return self._witness.last
+
+    def refuse(self) -> None:
+        """The database does not know the last claim: hold the ledger and raise Held, unless it does know by now."""
+        self._notice(self._witness.recent())
+        if self.identity.held_reason is not None:
+            raise identity.held(self.identity.held_reason)
 
     def stop(self) -> None:
         """End the thread; the witness is on the disk then."""

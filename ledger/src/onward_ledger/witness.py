@@ -61,6 +61,17 @@ class Mark:
         return {**self.__dict__, "recorded_at": recorded_at}
 
 
+def seen_params(mark: Mark | None) -> dict[str, object]:
+    """As the statement `glance` asks whether the database remembers it; without one there is nothing to remember."""
+    return {
+        "seen_action_id": mark.action_id if mark else None,
+        "seen_run_id": mark.run_id if mark else None,
+        "seen_seq": mark.seq if mark else None,
+        "seen_hash": mark.hash if mark else None,
+        "seen_at": mark.recorded_at if mark else None,
+    }
+
+
 class Witness:
     """One process's ring, and the reading of all rings of the folder. May be shared by threads."""
 

@@ -65,6 +65,13 @@ def serve(
             envvar="ONWARD_LEDGER_TLS_CLIENT_CA", help="Let in clients with a certificate of this authority only."
         ),
     ] = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="ONWARD_LEDGER_WITNESS",
+            help="A folder outside the database's server: tells a restored database. Else beside the token file.",
+        ),
+    ] = None,
 ) -> None:
     """Start the service; it runs until SIGTERM or Ctrl-C, and finishes requests in flight."""
     # The server is slow to import, and only needed here.
@@ -96,6 +103,7 @@ def serve(
             tokens=tokens,
             certificate=Certificate(file=tls_cert, key=tls_key) if tls_cert and tls_key else None,
             client_ca=tls_client_ca,
+            witness=witness or token_file.with_suffix(".witness"),
         )
         serve(options)
 

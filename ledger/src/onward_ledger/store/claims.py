@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from onward_ledger.action import FINAL, Action, Decision, Intent, Status
 from onward_ledger.database import Database, Row, Statement, statement
-from onward_ledger.errors import FenceClosed, Held, InProgress, NotApplied, ParamsConflict, StaleEpoch
+from onward_ledger.errors import FenceClosed, InProgress, NotApplied, ParamsConflict, StaleEpoch
 from onward_ledger.providers.interface import (
     NotSent,
     Provider,
@@ -23,6 +23,7 @@ from onward_ledger.providers.interface import (
     Verdict,
 )
 from onward_ledger.store.approvals import approve_by_grant, why_not_approved
+from onward_ledger.store.identity import held
 from onward_ledger.store.outcomes import doubt
 from onward_ledger.store.records import Cause, Records, insertion, moved, proposed, seen, written
 
@@ -326,7 +327,7 @@ def _prepared(records: Records, call: Call, action: Action, fence: Row, now: dat
 
 def _refuse_held(fence: Row) -> None:
     if fence["held_reason"] is not None:
-        raise Held(f"Nothing is sent: {fence['held_reason']} An operator can release it: onward-ledger release.")
+        raise held(fence["held_reason"])
 
 
 def _looks_first(ledger: Row, call: Call) -> bool:

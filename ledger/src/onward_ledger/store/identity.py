@@ -13,8 +13,9 @@ from datetime import timedelta
 
 from onward_ledger.action import Json
 from onward_ledger.database import Database, Row, statement
-from onward_ledger.errors import Conflict
+from onward_ledger.errors import Conflict, Held
 from onward_ledger.keeping import LOOK_FIRST_DAYS, Identity
+
 
 def ensure(database: Database) -> Identity:
     """The ledger's identity; a new database gets one."""
@@ -38,6 +39,11 @@ def hold(database: Database, reason: str) -> Identity:
     _, found = database.at_once(statement("hold_ledger", reason=reason), statement("read_ledger"))
     assert found.row is not None
     return Identity.from_row(found.row)
+
+
+def held(reason: str) -> Held:
+    """What is answered instead of a claim."""
+    return Held(f"Nothing is sent: {reason} Once you know what is lost, run: onward-ledger release --reason …")
 
 
 def release(database: Database, *, principal: str, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:

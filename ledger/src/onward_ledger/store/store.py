@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from onward_ledger.action import Action, Decision, Status
 from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import InProgress, NotFound
+from onward_ledger.keeping import Identity
 from onward_ledger.providers.interface import ApprovalPolicy, Found, Outcome, Provider, SendingProvider
-from onward_ledger.store import approvals, claims, fences, operators, outcomes
+from onward_ledger.store import approvals, claims, fences, identity, operators, outcomes
 from onward_ledger.store.approvals import Answer, Revocation
-from onward_ledger.store.claims import Call, Sender, Step
+from onward_ledger.store.claims import Answered, Call, Claimed, Sender, Step
 from onward_ledger.store.operators import Resolution
 from onward_ledger.store.records import Cause, Records, seen
 from onward_ledger.values import Event, Feed, FeedItem, Fence, Grant
+from onward_ledger.witness import seen_params
+
+if TYPE_CHECKING:
+    from onward_ledger.watch import Watch
 
 
 class Store:
-    """Records in a database of either engine. May be shared by threads."""
+    """Records in a database of either engine. May be shared by threads.
+
+    With a `watch` every claim is noted outside the database, and a database that has forgotten one gets no other.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.watch: Watch | None = None
 
     @contextmanager
     def _records(self) -> Generator[Records]:
@@ -44,11 +54,20 @@ class Store:
 
     def begin(self, call: Call) -> Step:
         """The transaction before an effect, where one is needed; see `claims`."""
+        step = self._begin(call)
+        if self.watch is not None and isinstance(step, Claimed):
+            self.watch.note(step.action)
+        return step
+
+    def _begin(self, call: Call) -> Step:
         recorded = call.verdict is not None or call.looked
         if not recorded:
             glance = self._glance(call)
             recorded = glance["action_id"] is not None
-            step = claims.at_a_glance(glance, call) or claims.begin_at_once(self._database, glance, call)
+            step = claims.at_a_glance(glance, call)
+            if self.watch is not None and not glance["remembered"] and not isinstance(step, Answered):
+                self.watch.refuse()
+            step = step or claims.begin_at_once(self._database, glance, call)
             if step is not None:
                 return step
         try:
@@ -56,11 +75,12 @@ class Store:
                 return claims.begin(records, call, known=recorded)
         except claims.EpochAhead:
             self._database.at_once(statement("raise_fence", run_id=call.intent.key.run_id, epoch=call.intent.epoch))
-            return self.begin(call)
+            return self._begin(call)
 
     def _glance(self, call: Call) -> Row:
-        key = call.intent.key
-        (row,) = self._database.read("glance", run_id=key.run_id, action_id=key.action_id, kind=call.intent.kind)
+        mine = {"run_id": call.intent.key.run_id, "action_id": call.intent.key.action_id, "kind": call.intent.kind}
+        last = self.watch.last if self.watch is not None else None
+        (row,) = self._database.read("glance", **mine, **seen_params(last))
         return row
 
     def record(self, claimed: Action, outcome: Outcome, cause: Cause, *, now: datetime | None = None) -> Action:
@@ -108,6 +128,18 @@ class Store:
                     with suppress(InProgress):  # its sender has come back meanwhile
                         claims.lose_if_due(records, action, sender, now)
         return len(gone)
+
+    def identity(self) -> Identity:
+        """Which ledger this is, and whether it may send."""
+        return identity.ensure(self._database)
+
+    def hold(self, reason: str) -> Identity:
+        """See `identity.hold`."""
+        return identity.hold(self._database, reason)
+
+    def release(self, principal: str, reason: str, look_first_days: float) -> Identity:
+        """See `identity.release`."""
+        return identity.release(self._database, principal=principal, reason=reason, look_first_days=look_first_days)
 
     def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
         """See `fences.announce`."""
