@@ -200,9 +200,13 @@ def test_a_mistake_is_told_with_the_file_the_kind_and_the_key(tmp_path, objects,
     assert sentence in told(tmp_path, objects, text)
 
 
-def test_an_idempotent_kind_is_never_sent_again_because_it_was_absent(tmp_path, objects):
-    text = HTTP.replace('"queryable"', '"idempotent"') + "key = {lifetime_seconds = 60}\nresend_after_absent = true\n"
-    assert "resend_after_absent" in told(tmp_path, objects, text, None)
+def test_a_kind_that_cannot_be_looked_up_is_never_found_absent(tmp_path, objects):
+    opaque = HTTP.replace('"queryable"', '"opaque"').replace("lookup = ", "# ") + "resend_after_absent = true\n"
+    assert "resend_after_absent: only a kind that can be looked up" in told(tmp_path, objects, opaque, None)
+    with_key = (
+        HTTP.replace('"queryable"', '"idempotent"') + "key = {lifetime_seconds = 60}\nresend_after_absent = true\n"
+    )
+    assert made(tmp_path, objects, with_key)["ticket.create"].resend_after_absent
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path, objects):

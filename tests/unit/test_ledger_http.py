@@ -358,6 +358,55 @@ def test_a_kind_without_a_look_up_cannot_tell():
     assert isinstance(provider(OPAQUE).lookup(ACTION), CannotTell)
 
 
+# --- reading back -----------------------------------------------------------------------------------------------------
+
+
+class Dialogue(Scripted):
+    """Says one thing to a send and another to a look-up."""
+
+    def __init__(self, said, found):
+        super().__init__(said)
+        self.found = found
+
+    def ask(self, request, deadline):
+        assert deadline.remaining <= 5
+        if request.method != "GET":
+            return super().ask(request, deadline)
+        self.asked.append(request)
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+def read_back(said, found):
+    made = provider(QUERYABLE | READ_ID | {"lookup": LOOK_UP | {"read_back": True}})
+    made._exchange = Dialogue(said, found)
+    return made, made.send
+
+
+def test_a_success_that_is_read_back_has_both_answers_in_its_receipt():
+    made, send_it = read_back(answer(document={"id": "t1"}), page(item()))
+    applied = send_it(ACTION, Deadline(5))
+    assert applied.provider_id == "t1" and applied.receipt["status"] == 201
+    assert applied.receipt["read_back"]["status"] == 200
+    assert [request.method for request in made._exchange.asked] == ["POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    "found", [page(), page(item(), item("t2")), page(more=True), answer(500), DeadlinePassed("late")]
+)
+def test_a_success_that_cannot_be_read_back_is_doubtful(found):
+    _, send_it = read_back(answer(document={"id": "t1"}), found)
+    with pytest.raises(Doubtful, match="success"):
+        send_it(ACTION, Deadline(5))
+
+
+def test_a_refusal_is_not_read_back():
+    made, send_it = read_back(answer(422, {}), AssertionError("it was asked"))
+    assert isinstance(send_it(ACTION, Deadline(5)), Refused)
+    assert len(made._exchange.asked) == 1
+
+
 # --- what may be in it ------------------------------------------------------------------------------------------------
 
 

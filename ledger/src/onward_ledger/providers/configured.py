@@ -238,7 +238,7 @@ def _declare(where: str, provider: Provider, common: Common) -> None:
 
 
 def _check_resend(where: str, provider: SendingProvider) -> None:
-    if provider.provider_class is not ProviderClass.QUERYABLE or not provider.looks_up:
+    if provider.provider_class is ProviderClass.OPAQUE or not provider.looks_up:
         raise BadRequest(f"{where}: resend_after_absent: only a kind that can be looked up can be found absent.")
 
 

@@ -106,22 +106,43 @@ class HttpProvider(SendingProvider):
             return fit(NotSent(f"{self._host} was not reached: {error}."))
         except Lost as error:
             raise Lost(masked(f"{self._host}: {error}")) from None
-        return fit(self._outcome(action, answer))
+        outcome = self._outcome(action, answer)
+        if isinstance(outcome, Applied) and self._settings.lookup is not None and self._settings.lookup.read_back:
+            outcome = self._read_back(action, outcome, deadline)
+        return fit(outcome)
 
     def lookup(self, action: Action) -> Found:
         """Search for the marker. Anything but a whole, plain answer is no answer."""
         settings = self._settings.lookup
         if settings is None:
             return super().lookup(action)
+        return self._look(action, settings, Deadline(settings.deadline_seconds))
+
+    def _look(self, action: Action, settings: LookUp, deadline: Deadline) -> Found:
         try:
             request = self._question(settings, _values(action))
-            answer = self._exchange.ask(request, Deadline(settings.deadline_seconds))
+            answer = self._exchange.ask(request, deadline)
         except (NotWritten, Lost, DeadlinePassed, BadRequest) as error:
             return fit(CannotTell(f"{self._host} could not be asked: {error}"))
         try:
             return fit(self._found(action, answer, settings))
         except (Doubtful, NotJson) as error:
             return fit(CannotTell(f"{self._host} was asked: {error}"))
+
+    def _read_back(self, action: Action, applied: Applied, deadline: Deadline) -> Applied:
+        """The success, if it can be found; a success that cannot is no proof of anything."""
+        settings = self._settings.lookup
+        assert settings is not None, "only what can be looked up is read back"
+        left = Deadline(min(settings.deadline_seconds, deadline.remaining))
+        match self._look(action, settings, left):
+            case Applied(provider_id=provider_id, receipt=receipt):
+                return Applied(provider_id=provider_id, receipt=applied.receipt | {"read_back": receipt})
+            case CannotTell(reason):
+                raise Doubtful(f"It was a success by its answer, and could not be read back: {reason}")
+            case Absent():
+                raise Doubtful(f"{self._host} answered with success, and does not have it.")
+            case Several(effects):
+                raise Doubtful(f"{self._host} answered with success, and has it {len(effects)} times.")
 
     def close(self) -> None:
         """Close what connections are kept."""

@@ -140,6 +140,7 @@ class LookUp(_Settings):
     to be all there is if `complete` holds (members and what they have to be), or nothing stands at `next`, or it has as
     many items as the number at `total` says, or the API has no pages (`single_page`). `marker` leads to the action id
     in each effect: what has another one there is not ours. `absent_status`: what the API answers when there is none.
+    `read_back`: a success is believed only when it is found, too.
     """
 
     path: Path
@@ -154,6 +155,7 @@ class LookUp(_Settings):
     absent_status: tuple[Literal[404, 410], ...] = ()
     receipt: dict[str, JsonPointer] | None = Field(default=None, max_length=20)
     deadline_seconds: float = Field(default=10.0, gt=0, le=600, allow_inf_nan=False)
+    read_back: bool = False
 
     @model_validator(mode="after")
     def _can_tell(self) -> LookUp:
