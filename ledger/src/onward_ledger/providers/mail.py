@@ -12,7 +12,7 @@ import hashlib
 import ipaddress
 import ssl
 from email.headerregistry import Address
-from email.utils import parseaddr
+from email.utils import getaddresses
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -151,7 +151,10 @@ class Mail(SendingProvider):
 
 
 def _sender(text: str) -> Address:
-    name, address = parseaddr(text)
+    found = getaddresses([text])
+    if len(found) != 1:
+        raise BadRequest("sender: this must be one address, or Name <address>.")
+    name, address = found[0]
     try:
         plain = address_of(address)
         return Address(display_name=name, username=plain.username, domain=plain.domain)
