@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 
 from onward_ledger.action import Action, Status
 from onward_ledger.callers import Scope
-from onward_ledger.routes.common import ActionId, Limit, Principal, answer, kind_of, ledger, may, who
+from onward_ledger.routes.common import ActionId, Limit, Principal, answer, ledger, may, may_touch, who
 from onward_ledger.values import Event
 from onward_ledger.wire import ActionBody, PartQuery, WithdrawBody
 
@@ -84,13 +84,13 @@ def get_events(request: Request, action_id: ActionId) -> JSONResponse:
 @router.post("/actions/{action_id}/reconcile", responses={200: {"model": Action}})
 def reconcile(request: Request, action_id: ActionId) -> JSONResponse:
     """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
-    may(request, Scope.PERFORM, kind_of(request, str(action_id)))
+    may_touch(request, Scope.PERFORM, str(action_id))
     return JSONResponse(ledger(request).reconcile(str(action_id)).to_json())
 
 
 @router.post("/actions/{action_id}/withdraw", responses={200: {"model": Action}})
 def withdraw(request: Request, action_id: ActionId, body: WithdrawBody, principal: Principal = None) -> JSONResponse:
     """Take back a PREPARED action; one that may have been sent becomes UNKNOWN."""
-    may(request, Scope.PERFORM, kind_of(request, str(action_id)))
+    may_touch(request, Scope.PERFORM, str(action_id))
     action = ledger(request).store.withdraw(str(action_id), who(request, principal), body.reason)
     return JSONResponse(action.to_json())

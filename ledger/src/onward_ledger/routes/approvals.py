@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from onward_ledger.action import Decision
 from onward_ledger.callers import Scope
 from onward_ledger.gate import caller
-from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, kind_of, ledger, may, person
+from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, ledger, may, may_touch, person
 from onward_ledger.store.approvals import Answer, Revocation
 from onward_ledger.values import FeedItem, Grant
 from onward_ledger.wire import DecisionBody, GrantBody, GrantRevocationBody, RevocationBody, small
@@ -33,7 +33,7 @@ def decide(request: Request, action_id: ActionId, body: DecisionBody, principal:
 
     Where the kind asks for two approvers, the approval of another person is the second one.
     """
-    may(request, Scope.DECIDE, kind_of(request, str(action_id)))
+    may_touch(request, Scope.DECIDE, str(action_id))
     name, asserted = person(request, principal)
     answer = Answer(
         action_id=str(action_id),
@@ -72,7 +72,7 @@ def revoke(request: Request, action_id: ActionId, body: RevocationBody, principa
     """Take an approval back before it was used: one's own, or with the scope operate anybody's."""
     operator = Scope.OPERATE in caller(request).scopes
     if not operator:
-        may(request, Scope.DECIDE, kind_of(request, str(action_id)))
+        may_touch(request, Scope.DECIDE, str(action_id))
     name, _ = person(request, principal)
     word = Revocation(action_id=str(action_id), principal=name, reason=body.reason, operator=operator)
     return JSONResponse(ledger(request).store.revoke(word).to_json())

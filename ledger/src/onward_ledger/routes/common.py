@@ -53,6 +53,17 @@ def may(request: Request, scope: Scope, kind: str | None = None) -> None:
     caller(request).require(scope, kind)
 
 
+def may_touch(request: Request, scope: Scope, action_id: str) -> None:
+    """Like `may`, for a recorded action: NotFound when there is none of this id.
+
+    The scope comes first, so that who lacks it cannot find out which actions there are.
+    """
+    found = caller(request)
+    found.require(scope)
+    if found.kinds:
+        found.require(scope, ledger(request).store.action(action_id).kind)
+
+
 def who(request: Request, header: str | None) -> str | None:
     """The person who speaks, where one is named."""
     return callers.who(caller(request), header)[0]
@@ -61,11 +72,6 @@ def who(request: Request, header: str | None) -> str | None:
 def person(request: Request, header: str | None) -> tuple[str, bool]:
     """The person of a route that needs one, and whether it is only asserted."""
     return callers.person(caller(request), header)
-
-
-def kind_of(request: Request, action_id: str) -> str:
-    """The kind of a recorded action; NotFound when there is none."""
-    return ledger(request).store.action(action_id).kind
 
 
 def answer(action: Action) -> JSONResponse:
