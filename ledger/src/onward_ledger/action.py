@@ -84,7 +84,7 @@ TRANSITIONS: tuple[tuple[Status | None, str, Status], ...] = (
 )
 
 # Words of events that change no status.
-NOTES = frozenset({"decide", "revoke", "late", "duplicate", "contradiction"})
+NOTES = frozenset({"decide", "revoke", "late", "duplicate", "contradiction", "dead", "retry"})
 
 
 def check_transition(before: Status | None, word: str, after: Status) -> None:
@@ -189,6 +189,10 @@ def _field(name: str, value: object) -> object:
         return Status(str(value))
     if name == "decision" and isinstance(value, Mapping):
         return Decision.from_row(cast(Mapping[str, Any], value))
+    if name == "outbox" and isinstance(value, Mapping):
+        return OutboxEntry.from_row(cast(Mapping[str, Any], value))
+    if name == "look_ups" and isinstance(value, Mapping):
+        return LookUps.from_row(cast(Mapping[str, Any], value))
     if name in ("principal_asserted", "in_doubt", "in_order"):
         return bool(value)  # SQLite has none
     return str(value) if isinstance(value, uuid.UUID) else value
@@ -256,13 +260,41 @@ class Decision(Value):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OutboxEntry(Value):
+    """What the service has still to perform by itself: when it tries next, and how many attempts there were.
+
+    A dead one waits for a person; `dead_reason` says why.
+    """
+
+    in_order: bool
+    stored_at: datetime
+    dispatch_at: datetime
+    attempts: int
+    dead_at: datetime | None = None
+    dead_reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookUps(Value):
+    """How often an UNKNOWN action was looked up in the background, what the last answer was, and when the next comes.
+
+    Without a next one it waits for a person.
+    """
+
+    count: int
+    again_at: datetime | None = None
+    answer: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Action(Value):
     """The record of one action, as it stands.
 
     In an answer, `replayed` says that this answer was read from the record and nothing was sent for it, and `decision`
     is the decision that stands, if any. `alarm` is a sentence when truth arrived that the record cannot agree with.
     `in_doubt`: it may be sent again, but an earlier send may have had its effect. `claims` counts the sends that were
-    begun; `events` and `head` are length and last hash of its history.
+    begun; `events` and `head` are length and last hash of its history. `outbox` and `look_ups` are only in the
+    answer for one action, and `outbox` in the list of the outbox.
     """
 
     action_id: str
@@ -295,6 +327,8 @@ class Action(Value):
     updated_at: datetime
     replayed: bool = False
     decision: Decision | None = None
+    outbox: OutboxEntry | None = None
+    look_ups: LookUps | None = None
 
     @property
     def key(self) -> ActionKey:

@@ -19,7 +19,7 @@ from onward_ledger.values import Event
 PAGE = 200
 
 # Members of an answer that are no part of a record.
-_NOT_RECORDED = ("replayed", "decision")
+_NOT_RECORDED = ("replayed", "decision", "outbox", "look_ups")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ to PREPARED, or UNKNOWN.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Set
@@ -30,6 +31,7 @@ from onward_ledger.providers.interface import (
 from onward_ledger.sending import Raised, within
 from onward_ledger.store.approvals import Answer, check_person
 from onward_ledger.store.claims import Answered, Call, Claimed, LookFirst, Sender, Unsettled, Verify
+from onward_ledger.store.outbox import Later
 from onward_ledger.store.outcomes import FIRST_BACKOFF_SECONDS
 from onward_ledger.store.records import Cause
 from onward_ledger.store.store import Store
@@ -48,6 +50,7 @@ class Ledger:
         self.store = store
         self.instance = instance or str(uuid.uuid4())
         self.performing: set[str] = set()  # claim tokens
+        self.stored = threading.Event()  # there is something new in the outbox
         self._providers = providers
 
     @property
@@ -63,22 +66,46 @@ class Ledger:
             known = ", ".join(sorted(self._providers))
             raise BadRequest(f"There is no provider for the kind {kind!r}; there are {known}.") from None
 
-    def put(self, intent: Intent, *, propose: bool, principal: str | None = None) -> Action:
+    def put(
+        self, intent: Intent, *, propose: bool, later: Later | None = None, principal: str | None = None
+    ) -> Action:
         """Create or replay one action: what the record says when this call is over.
 
-        Each turn is one transaction that says what comes next. An UNKNOWN action is asked about once; if that makes it
-        PREPARED, the same call goes on.
+        `later` stores it for this service to perform, and does not wait for that.
         """
-        provider = self.provider(intent.kind)
-        call = Call(intent=intent, provider=provider, propose=propose, sender=self.sender, principal=principal)
+        provider, stops = self.provider(intent.kind), propose or later is not None
+        call = Call(
+            intent=intent, provider=provider, propose=stops, sender=self.sender, principal=principal, later=later
+        )
+        action = self._perform(call)
+        if later is not None:
+            self.stored.set()
+        return action
+
+    def dispatch(self, stored: Action) -> Action:
+        """Perform an action of the outbox, as `put` would, but under the epoch that it was stored under."""
+        provider = self.provider(stored.kind)
+        provider.validate(stored.run_id, stored.resource, stored.params)
+        intent = Intent(
+            key=stored.key, kind=stored.kind, resource=stored.resource, params=stored.params, epoch=stored.epoch
+        )
+        return self._perform(
+            Call(intent=intent, provider=provider, propose=False, sender=self.sender, dispatched=True)
+        )
+
+    def _perform(self, call: Call) -> Action:
+        """Each turn is one transaction that says what comes next.
+
+        An UNKNOWN action is asked about once; if that makes it PREPARED, the same call goes on.
+        """
         # Known before the claim commits: a claim of ours that no thread holds is an orphan to the next caller.
         self.performing.add(call.claim_token)
         try:
-            return self._put(call)
+            return self._turns(call)
         finally:
             self.performing.discard(call.claim_token)
 
-    def _put(self, call: Call) -> Action:
+    def _turns(self, call: Call) -> Action:
         asked = False
         while True:
             # The clock of a send starts before its claim: a process that is suspended behind the commit finds its
@@ -156,11 +183,11 @@ class Ledger:
 
     def look_up(self, action: Action, provider: Provider) -> Action:
         """Ask the provider about an UNKNOWN action, and settle it as far as the answer allows."""
-        return self._look_up(action, provider)[0]
+        return self.ask(action, provider)[0]
 
     def _look_first(self, action: Action, provider: Provider) -> Action:
         """Ask before a first send: what a restored database has forgotten may have been sent."""
-        action, found = self._look_up(action, provider)
+        action, found = self.ask(action, provider)
         if isinstance(found, CannotTell):
             raise NotApplied(
                 f"The ledger was restored, and its provider could not be asked before the first send: {found.reason}",
@@ -169,7 +196,8 @@ class Ledger:
             )
         return action
 
-    def _look_up(self, action: Action, provider: Provider) -> tuple[Action, Found]:
+    def ask(self, action: Action, provider: Provider) -> tuple[Action, Found]:
+        """As `look_up`, with what the provider said."""
         assert isinstance(provider, SendingProvider), "a transactional action is never unknown"
         asked_at = self.store.now()
         try:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import onward_ledger
 from onward_ledger.database import Database, PostgresDatabase, SqliteDatabase
+from onward_ledger.database.sqlite import instant_from_text, instant_text
 from onward_ledger.errors import BadRequest
 from onward_ledger.store.liveness import FileLock, Liveness, SessionLock
 from onward_ledger.store.store import Store
 
 SCHEMA = "onward_ledger"
 _SQL = Path(onward_ledger.__file__).parent / "sql"
-_JSON_COLUMNS = frozenset({"params", "receipt", "detail", "standing", "objects"})
+_JSON_COLUMNS = frozenset({"params", "receipt", "detail", "standing", "objects", "outbox", "look_ups"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +32,19 @@ def open_store(url: str, *, schema: str = SCHEMA, clock: datetime | None = None)
     """Open what a URL names: `postgresql://…`, a libpq connection string, or `sqlite:///path`. `clock` is for tests."""
     if url.startswith("sqlite:"):
         path = _sqlite_path(url)
-        sqlite = SqliteDatabase(path, folder=_SQL / "sqlite", json_columns=_JSON_COLUMNS, clock=clock)
+        sqlite = SqliteDatabase(
+            path, folder=_SQL / "sqlite", json_columns=_JSON_COLUMNS, functions={"onward_behind": _behind}, clock=clock
+        )
         return Opened(kind="sqlite", database=sqlite, store=Store(sqlite), liveness=FileLock(path))
     name = "onward-ledger"
     postgres = PostgresDatabase(url, schema=schema, folder=_SQL / "postgres", application_name=name, clock=clock)
     liveness = SessionLock(postgres.conninfo)
     return Opened(kind="postgres", database=postgres, store=Store(postgres), liveness=liveness)
+
+
+def _behind(stored_at: str) -> str:
+    """The next instant: what comes behind this one in a line of the outbox."""
+    return instant_text(instant_from_text(stored_at) + timedelta(microseconds=1))
 
 
 def _sqlite_path(url: str) -> Path:

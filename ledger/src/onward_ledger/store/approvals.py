@@ -24,6 +24,7 @@ from onward_ledger.action import Action, ActionKey, Decision, Intent, Json, Stat
 from onward_ledger.database import Row, statement
 from onward_ledger.errors import BadRequest, DecisionConflict, Forbidden, NotFound, ParamsConflict, TooLate
 from onward_ledger.providers.interface import ApprovalPolicy, Provider
+from onward_ledger.store.outbox import hand_over
 from onward_ledger.store.outcomes import take_back
 from onward_ledger.store.records import Cause, Records
 from onward_ledger.values import Grant
@@ -243,10 +244,12 @@ def _edit(records: Records, answer: Answer, action: Action, provider: Provider, 
     intent = Intent(key=key, kind=action.kind, resource=resource, params=params, epoch=action.epoch)
     if intent.request_hash == action.request_hash:
         raise BadRequest("The edit changes nothing; approve instead.")
+    entry = records.tx.one("outbox_entry", action_id=action.action_id)
     noted = records.note(action, "decide", now, _cause(answer, {"decision": "edit", "changes": dict(answer.changes)}))
     _withdraw(records, noted, now, answer.principal, answer.reason or f"Edited by {answer.principal}.")
     successor = records.insert(intent, now, Cause(principal=answer.principal, reason=f"Edit of revision {action.rev}"))
     assert successor is not None, f"revision {key.rev} of {action.action_id} exists although {action.rev} was live"
+    hand_over(records, entry, successor)
     edit = _insert(
         records,
         action,

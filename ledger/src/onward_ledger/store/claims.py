@@ -6,9 +6,7 @@ tells most calls all they need: a replay reads it and is done, a new action is i
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from onward_ledger.action import FINAL, Action, Decision, Intent, Status
@@ -16,14 +14,14 @@ from onward_ledger.database import Database, Row, Statement, statement
 from onward_ledger.errors import FenceClosed, InProgress, NotApplied, ParamsConflict, StaleEpoch
 from onward_ledger.providers.interface import (
     NotSent,
-    Provider,
     Refused,
     SendingProvider,
     TransactionalProvider,
-    Verdict,
 )
 from onward_ledger.store.approvals import approve_by_grant, why_not_approved
+from onward_ledger.store.calls import Answered, Call, Claimed, LookFirst, Sender, Step, Unsettled, Verify
 from onward_ledger.store.identity import held
+from onward_ledger.store.outbox import entering, is_its_turn
 from onward_ledger.store.outcomes import doubt
 from onward_ledger.store.records import Cause, Records, insertion, moved, proposed, seen, written
 
@@ -32,83 +30,6 @@ LOOK_AGAIN_SECONDS = 0.1
 
 # The record may be written this much later than the send's own hard deadline before others call the outcome unknown.
 RECORD_GRACE_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Answered:
-    """Nothing is to be sent; this is the answer."""
-
-    action: Action
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """IN_FLIGHT under a new claim token: send now, then record."""
-
-    action: Action
-
-
-@dataclass(frozen=True)
-class Verify:
-    """A transactional effect may be applied: check what is to be applied, then begin again with the verdict."""
-
-    action: Action
-
-
-@dataclass(frozen=True)
-class LookFirst:
-    """Before a first send the provider is to be asked (the ledger was restored), then begin again with `looked`."""
-
-    action: Action
-
-
-@dataclass(frozen=True)
-class Unsettled:
-    """UNKNOWN: ask the provider, then begin again."""
-
-    action: Action
-
-
-Step = Answered | Claimed | Verify | LookFirst | Unsettled
-
-
-@dataclass(frozen=True)
-class Sender:
-    """This service process: its instance, and the claims that its threads are performing at this moment.
-
-    A claim of this instance that is not among them is an orphan: its commit, or its record, was lost with the
-    connection to the database.
-    """
-
-    instance: str
-    performing: Set[str]
-
-    def performs(self, action: Action, now: datetime) -> bool:
-        """Whether a thread of this process has this action in hand, within its deadline."""
-        mine = action.instance == self.instance and action.claim_token in self.performing
-        return mine and action.deadline_at is not None and now < action.deadline_at
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """One PUT: what is wanted, whether it stops at PREPARED, who performs, and what was found out for it already.
-
-    `verdict`: of a transactional provider. `looked`: the provider was asked before a first send, and has no trace.
-    """
-
-    intent: Intent
-    provider: Provider
-    propose: bool
-    sender: Sender
-    claim_token: str = field(default_factory=lambda: str(uuid.uuid4()))
-    principal: str | None = None
-    verdict: Verdict | None = None
-    looked: bool = False
-
-    @property
-    def cause(self) -> Cause:
-        """For the events of this call."""
-        return Cause(principal=self.principal, instance=self.sender.instance)
 
 
 class EpochAhead(Exception):
@@ -124,11 +45,11 @@ def at_a_glance(glance: Row, call: Call) -> Step | None:
         return None
     looked = seen(glance)
     busy = looked.status is Status.IN_FLIGHT and not call.propose and call.sender.performs(looked, glance["now_at"])
-    if looked.status in FINAL or busy:
-        _refuse_stale(call.intent, glance["fence_epoch"])
+    if looked.status in FINAL or (busy and not call.replaces(looked)):
+        _refuse_stale(call, glance["fence_epoch"])
         return Answered(_unless_in_progress(_same_request(looked, call.intent)))
     if _may_be_applied(looked, call, glance["now_at"]):
-        _refuse_stale(call.intent, glance["fence_epoch"])
+        _refuse_stale(call, glance["fence_epoch"])
         return Verify(_same_request(looked, call.intent))
     return None
 
@@ -159,7 +80,7 @@ def begin_at_once(database: Database, glance: Row, call: Call) -> Step | None:
         events.append(event)
     fence = _fence_first(glance, call.intent)
     write = insertion(action, call.intent, newest_epoch=epoch)
-    answers = database.at_once(*fence, *written(write, action, *events))
+    answers = database.at_once(*fence, *written(write, action, *events), *entering(action, call.later))
     if answers[len(fence)].count != 1:
         return None
     return Answered(action) if call.propose else Claimed(action)
@@ -189,7 +110,7 @@ def _fence_first(glance: Row, intent: Intent) -> tuple[Statement, ...]:
 
 def begin(records: Records, call: Call, *, known: bool = True) -> Step:
     """What is to be done for this call, decided and committed. `known`: whether the action may be recorded already."""
-    fence, action, decision, now = _enter(records, call.intent, known=known)
+    fence, action, decision, entry, now = _enter(records, call, known=known)
     fresh = False
     while action is None:
         _refuse_closed(fence)
@@ -199,7 +120,13 @@ def begin(records: Records, call: Call, *, known: bool = True) -> Step:
         if action is None:  # somebody else has just inserted it
             action, now = records.lock(call.intent.key.action_id)
             decision = records.standing(call.intent.key.action_id)
+            entry = records.tx.one("outbox_entry", action_id=call.intent.key.action_id)
     action = replace(_same_request(action, call.intent), decision=decision, replayed=not fresh)
+    if action.status not in FINAL:
+        for each in entering(action, call.later):
+            records.tx.send(each.name, **each.params)
+    if action.status is Status.PREPARED and not is_its_turn(entry, dispatched=call.dispatched):
+        call = replace(call, propose=True)
     return _advance(records, call, action, fence, now)
 
 
@@ -213,36 +140,41 @@ def _unless_in_progress(action: Action) -> Action:
     return action
 
 
-def _enter(records: Records, intent: Intent, *, known: bool) -> tuple[Row, Action | None, Decision | None, datetime]:
-    """The run's fence row, shared until the transaction ends; then the action, locked, with its decision; the time.
+def _enter(
+    records: Records, call: Call, *, known: bool
+) -> tuple[Row, Action | None, Decision | None, Row | None, datetime]:
+    """The run's fence row, shared until the transaction ends; then the action, locked, with its decision and its row in
+    the outbox; the time.
 
     StaleEpoch when a newer driver was announced. Raising the epoch needs the fence row alone, and two that share it
     would wait for each other: EpochAhead ends this transaction first.
     """
+    intent = call.intent
     fence = statement("share_fence", run_id=intent.key.run_id)
-    mine = {"action_id": intent.key.action_id}
-    recorded = [statement("lock_action", **mine), statement("standing_decision", **mine)] if known else []
+    names = ("lock_action", "standing_decision", "outbox_entry") if known else ()
+    recorded = [statement(name, action_id=intent.key.action_id) for name in names]
     shared, *found, clock = records.tx.at_once(fence, *recorded, statement("clock"))
     if shared.row is None:
         first = statement("ensure_fence", run_id=intent.key.run_id, epoch=intent.epoch)
         _, shared, clock = records.tx.at_once(first, fence, statement("clock"))
     assert shared.row is not None
-    _refuse_stale(intent, shared.row["epoch"])
+    _refuse_stale(call, shared.row["epoch"])
     if shared.row["epoch"] < intent.epoch:
         raise EpochAhead
-    action, decision = (answer.row for answer in found) if known else (None, None)
+    action, decision, entry = (answer.row for answer in found) if known else (None, None, None)
     return (
         shared.row,
         Action.from_row(action) if action else None,
         Decision.from_row(decision) if decision else None,
+        entry,
         clock.rows[0]["now_at"],
     )
 
 
-def _refuse_stale(intent: Intent, epoch: int) -> None:
-    if intent.epoch < epoch:
+def _refuse_stale(call: Call, epoch: int) -> None:
+    if call.intent.epoch < epoch and not call.dispatched:
         raise StaleEpoch(
-            f"Epoch {intent.epoch} of run {intent.key.run_id} is over: epoch {epoch} has been announced.",
+            f"Epoch {call.intent.epoch} of run {call.intent.key.run_id} is over: epoch {epoch} has been announced.",
             fence_epoch=epoch,
         )
 
@@ -274,18 +206,20 @@ def _advance(records: Records, call: Call, action: Action, fence: Row, now: date
             _refuse_closed(fence)
             return _prepared(records, call, action, fence, now)
         case Status.IN_FLIGHT if not call.propose:
-            return Unsettled(lose_if_due(records, action, call.sender, now))
+            return Unsettled(lose_if_due(records, action, call.sender, now, replaced=call.replaces(action)))
         case Status.UNKNOWN if not call.propose:
             return Unsettled(action)
         case _:
             return Answered(action)
 
 
-def lose_if_due(records: Records, action: Action, sender: Sender, now: datetime) -> Action:
+def lose_if_due(records: Records, action: Action, sender: Sender, now: datetime, *, replaced: bool = False) -> Action:
     """IN_FLIGHT becomes UNKNOWN when its deadline is over or its sender is gone; else somebody performs it now."""
     assert action.deadline_at is not None
     if now >= action.deadline_at:
         reason = "Its deadline has passed without an answer."
+    elif replaced:
+        reason = f"The driver that performed it, of epoch {action.epoch}, has been replaced."
     elif action.instance == sender.instance and action.claim_token not in sender.performing:
         reason = "The service lost its database while it performed it."
     elif records.tx.one("gone_in_flight", me=sender.instance, action_id=action.action_id):
@@ -321,6 +255,8 @@ def _prepared(records: Records, call: Call, action: Action, fence: Row, now: dat
         return Unsettled(doubt(records, action, now, cause))
     if action.claims == 0 and _looks_first(fence, call):
         return LookFirst(action)
+    if call.dispatched:
+        records.tx.send("count_attempt", action_id=action.action_id)
     claim = _claim_of(records, call, action, now)
     return Claimed(records.move(action, "claim", Status.IN_FLIGHT, now, call.cause, **claim))
 

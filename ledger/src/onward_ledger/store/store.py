@@ -15,7 +15,9 @@ from onward_ledger.providers.interface import ApprovalPolicy, Found, Outcome, Pr
 from onward_ledger.store import approvals, claims, fences, identity, operators, outcomes
 from onward_ledger.store.approvals import Answer, Revocation
 from onward_ledger.store.claims import Answered, Call, Claimed, Sender, Step
+from onward_ledger.store.look_ups import LookUps
 from onward_ledger.store.operators import Resolution
+from onward_ledger.store.outbox import Outbox
 from onward_ledger.store.records import Cause, Records, seen
 from onward_ledger.values import Event, Feed, FeedItem, Fence, Grant
 from onward_ledger.witness import seen_params
@@ -32,6 +34,8 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.outbox = Outbox(database)
+        self.look_ups = LookUps(database)
         self.watch: Watch | None = None
 
     @contextmanager

@@ -232,6 +232,19 @@ create table outbox (
 create index outbox_due on outbox (dispatch_at) where dead_at is null;
 create index outbox_lines on outbox (kind, resource, stored_at, action_id) where in_order;
 
+-- What is settled leaves the outbox, and the feed says so: whoever waits for it follows the feed. (What leaves UNKNOWN
+-- the feed tells anyway.)
+create trigger actions_leave_outbox after update on actions
+when new.status in ('SUCCEEDED', 'FAILED', 'WITHDRAWN') and old.status <> new.status
+     and exists (select 1 from outbox where action_id = new.action_id)
+begin
+    update feed_head set last_seq = last_seq + 1 where old.status <> 'UNKNOWN';
+    insert into feed (seq, what, run_id, action_id, status, happened_at)
+        select last_seq, 'resolution', new.run_id, new.action_id, new.status, new.updated_at
+        from feed_head where old.status <> 'UNKNOWN';
+    delete from outbox where action_id = new.action_id;
+end;
+
 -- How often an UNKNOWN action was looked up in the background, and when next. Null: no more; a person settles it.
 create table look_ups (
     action_id  text primary key references actions,

@@ -50,6 +50,20 @@ create table outbox (
 create index outbox_due on outbox (dispatch_at) where dead_at is null;
 create index outbox_lines on outbox (kind, resource, stored_at, action_id) where in_order;
 
+create function actions_leave_outbox() returns trigger language plpgsql as $$
+begin
+    delete from outbox where action_id = new.action_id;
+    if found and old.status <> 'UNKNOWN' then
+        update feed_head set last_seq = last_seq + 1;
+        insert into feed (seq, what, run_id, action_id, status, happened_at)
+        select last_seq, 'resolution', new.run_id, new.action_id, new.status, new.updated_at from feed_head;
+    end if;
+    return null;
+end $$;
+create trigger actions_leave_outbox after update on actions for each row
+    when (new.status in ('SUCCEEDED', 'FAILED', 'WITHDRAWN') and old.status <> new.status)
+    execute function actions_leave_outbox();
+
 create table look_ups (
     action_id  uuid primary key references actions,
     count      integer not null check (count >= 0),
