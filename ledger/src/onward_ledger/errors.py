@@ -18,6 +18,7 @@
     ├── InProgress         409   indefinite  retryable   somebody performs it now; `retry_after_seconds`
     ├── NotApplied         503   definite    retryable   the provider was not reached: nothing happened, try later
     ├── Held               503   definite    retryable   the database was restored; an operator releases it
+    ├── UnknownOutcome           indefinite  retryable   it may have happened; raised by a guard (carries `action`)
     ├── ServiceFault       500   indefinite  retryable   a defect or a lost database inside the service
     ├── LedgerUnreachable        indefinite  retryable   no answer: whether the request was handled is not known
     └── ObjectError              definite    terminal    what object storage can say no with; its children:
@@ -186,6 +187,15 @@ class Held(LedgerError):
 
     code = "held"
     status = 503
+    terminal = False
+
+
+class UnknownOutcome(LedgerError):
+    """Whether the effect happened is UNKNOWN (`action`), so it is not run again. The message says how to settle it."""
+
+    code = "unknown-outcome"
+    status = 409
+    definite = False
     terminal = False
 
 
