@@ -133,18 +133,6 @@ class LedgerClient:
         """A held ledger sends again; so long a first send is looked up before, where its kind can."""
         return self.run(keeping.release(reason=reason, look_first_days=look_first_days))
 
-    def standing(self) -> Identity:
-        """Which ledger it is, and whether it is held: nothing is sent then."""
-        return self._run(keeping.standing())
-
-    def hold(self, *, reason: str) -> Identity:
-        """Nothing is sent from now on, by any service of this ledger. The first reason stands."""
-        return self._run(keeping.hold(reason=reason))
-
-    def release(self, *, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
-        """A held ledger sends again; so long a first send is looked up before, where its kind can."""
-        return self._run(keeping.release(reason=reason, look_first_days=look_first_days))
-
     def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """Announce an epoch before driving; every recorded action comes back. StaleEpoch carries the ledger's own."""
         return self.run(protocol.fence(run_id, epoch, holder=holder, recorded=self._recorded))
@@ -349,18 +337,6 @@ class AsyncLedgerClient:
     async def release(self, *, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
         """See LedgerClient.release."""
         return await self.run(keeping.release(reason=reason, look_first_days=look_first_days))
-
-    async def standing(self) -> Identity:
-        """See LedgerClient.standing."""
-        return await self._run(keeping.standing())
-
-    async def hold(self, *, reason: str) -> Identity:
-        """See LedgerClient.hold."""
-        return await self._run(keeping.hold(reason=reason))
-
-    async def release(self, *, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:
-        """See LedgerClient.release."""
-        return await self._run(keeping.release(reason=reason, look_first_days=look_first_days))
 
     async def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         """See LedgerClient.fence."""

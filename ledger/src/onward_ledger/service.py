@@ -15,7 +15,7 @@ from fastapi.security import HTTPBearer
 from onward_ledger import problems
 from onward_ledger.gate import Gate
 from onward_ledger.protocol import API_VERSION
-from onward_ledger.routes import actions, approvals, fences, keeping, operators
+from onward_ledger.routes import actions, approvals, fences, guards, keeping, operators
 from onward_ledger.routes.common import Service, service
 from onward_ledger.values import Health
 from onward_ledger.wire import Problem
@@ -30,7 +30,14 @@ Send the same request again whenever no answer came: every route is idempotent. 
 Errors are problem details (RFC 9457) with `code`, `definite`, `terminal` and `retryable`.
 """
 
-ROUTERS = (actions.router, fences.router, approvals.router, operators.router, keeping.router)
+ROUTERS = (
+    actions.router,
+    fences.router,
+    approvals.router,
+    guards.router,
+    operators.router,
+    keeping.router,
+)
 
 router = APIRouter()
 
