@@ -34,6 +34,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from experiments.errors import NotRun
+from experiments.fake_api_server import SEARCH_FAULTS, SEND_FAULTS, serve
 
 ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 30.0
@@ -138,7 +139,10 @@ class FakeApi:
         `forget_keys` forgets every idempotency key; `forget_keys_after`: how long keys live from now on, in seconds.
         `release` lets go of what is held, `heal` does that and removes every fault.
         """
-        what = {"send": send, "search": search, "times": times, "seconds": seconds, "marker": marker}
+        for fault, known in ((send, SEND_FAULTS), (search, SEARCH_FAULTS)):
+            if fault is not None and fault not in known:
+                raise ValueError(f"there is no fault {fault!r}; there are {', '.join(sorted(known))}")
+        what: dict[str, Any] = {"send": send, "search": search, "times": times, "seconds": seconds, "marker": marker}
         what |= {"forget_keys": forget_keys, "forget_keys_after": forget_keys_after, "release": release, "heal": heal}
         self._ask("/control", what)
 
@@ -149,6 +153,10 @@ class FakeApi:
     def held(self) -> int:
         """How many requests are held right now."""
         return self._ask("/state")["held"]
+
+    def under_way(self) -> int:
+        """How many requests are being handled right now, held ones among them; whether or not somebody waits."""
+        return self._ask("/state")["under_way"]
 
     def fired(self) -> tuple[str, ...]:
         """The faults that really happened, in order."""
@@ -198,7 +206,6 @@ class FakeApi:
 
 def main() -> None:
     """Serve until the process that started this one is gone."""
-    from experiments.fake_api_server import serve
     from tools.process import die_with_parent
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

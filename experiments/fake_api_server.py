@@ -105,6 +105,7 @@ class World:
         self.things: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
         self.requests: list[dict[str, Any]] = []
         self.held = 0
+        self.under_way = 0
         self._faults: list[Fault] = []
         self._released = threading.Event()
         self._forgotten_at = 0.0
@@ -119,10 +120,8 @@ class World:
                 self._forgotten_at = time.time()
             if what["forget_keys_after"] is not None:
                 self._key_seconds = what["forget_keys_after"]
-            for on, known in (("send", SEND_FAULTS), ("search", SEARCH_FAULTS)):
+            for on in ("send", "search"):
                 if what[on] is not None:
-                    if what[on] not in known:
-                        raise ValueError(f"there is no fault {what[on]!r} of a {on}")
                     self._faults.append(Fault(what[on], on, what["times"], what["seconds"], what["marker"]))
             if what["release"] or what["heal"]:
                 self._released.set()
@@ -307,6 +306,7 @@ class _Api(_Handler):
         seen |= {"body": call.body.decode("utf-8", "replace"), "fault": fault and fault.what}
         with self.world.lock:
             self.world.requests.append(seen)
+            self.world.under_way += 1
         try:
             status, body = (send if on == "send" else search)(self.world, call, fault)
             if single and status == 200 and not (fault and fault.what == "broken"):
@@ -319,6 +319,9 @@ class _Api(_Handler):
             self.close_connection = True
         except OSError:  # the caller has gone; what happened, happened
             self.close_connection = True
+        finally:
+            with self.world.lock:
+                self.world.under_way -= 1
 
     def _path(self) -> tuple[str, str, dict[str, str]]:
         parts = urlsplit(self.path)
@@ -337,7 +340,7 @@ class _Control(_Handler):
     def do_GET(self) -> None:
         """What arrived, and what is held."""
         with self.world.lock:
-            state = {"requests": self.world.requests, "held": self.world.held}
+            state = {"requests": self.world.requests, "held": self.world.held, "under_way": self.world.under_way}
             body = _json(state)
         self.answer(200, body)
 
