@@ -2,7 +2,10 @@
 
 Read in this order:
 
-    variants.py    what a variant of the protocol is, and the list of them with the verdict that each must get
+    variant.py     what a variant of the protocol is
+    variants.py    the protocol for each class of provider, and the list of all variants with the verdict of each
+    mistakes.py    known mistakes: traps that ledgers fall into, and the mutants that the experiments plant
+    first_variants.py  leases, fences and ids: the variants by which the design was found
     state.py       what a state holds: one run, its actions, drivers, hands of the services, requests in the air
     callers.py     what drivers do: take over, plan, call, checkpoint, crash
     services.py    what a service's hand does with a claim: check, write, give up, record, crash

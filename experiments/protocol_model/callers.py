@@ -29,7 +29,7 @@ from experiments.protocol_model.state import (
     with_driver,
     with_hand,
 )
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 ONLY = Key(1)  # the action of variants without drivers
 
@@ -78,7 +78,7 @@ def plan(variant: Variant, state: State, number: int, driver: Driver) -> Iterato
 def checkpoint(variant: Variant, state: State, number: int, driver: Driver) -> Edge:
     """What the driver got goes into the checkpoint, unless its epoch is over and the checkpoint is fenced."""
     if variant.fences_checkpoint and driver.epoch != state.epoch:
-        return Edge("refuse", f"the checkpoint refuses driver {number}", with_driver(state, number, None))
+        return Edge("stale", f"the checkpoint refuses driver {number}", with_driver(state, number, None))
     step, value = state.checkpoint
     behind = driver.step + 1 < step or (driver.step + 1 == step and driver.value != value)
     flags = state.flags | {"checkpoint goes back"} if behind else state.flags
@@ -110,7 +110,7 @@ def call_ledger(variant: Variant, state: State, call: Call) -> Iterator[Edge]:
     who = "somebody" if call.driver is None else f"driver {call.driver}"
     if variant.fences_ledger and call.epoch < state.fence:
         assert call.driver is not None
-        yield Edge("refuse", f"the ledger refuses {who}: stale epoch", with_driver(state, call.driver, None))
+        yield Edge("stale", f"the ledger refuses {who}: stale epoch", with_driver(state, call.driver, None))
         return
     state = state._replace(fence=max(state.fence, call.epoch))
     action = action_of(state, call.key)
@@ -191,7 +191,7 @@ def apply(variant: Variant, state: State, key: Key, action: Action, who: str) ->
     yield Edge("apply", f"{who} calls: {key} is applied", with_action(state, key, applied), ((key, event),))
     if variant.refuses:
         refused, event = move(action, "refuse", FAILED, approval=approval)
-        yield Edge("refuse", f"{who} calls: {key} is refused", with_action(state, key, refused), ((key, event),))
+        yield Edge("apply refused", f"{who} calls: {key} is refused", with_action(state, key, refused), ((key, event),))
 
 
 def in_flight(variant: Variant, state: State, key: Key, action: Action, who: str) -> Iterator[Edge]:

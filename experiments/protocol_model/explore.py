@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from experiments.protocol_model.invariants import broken
 from experiments.protocol_model.rules import initial, successors
 from experiments.protocol_model.state import FAILED, SUCCEEDED, UNKNOWN, WITHDRAWN, Event, State
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 ENDS = (SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN)
 
@@ -19,7 +19,7 @@ class Exploration:
     """What was found: the number of states and edges, the longest shortest path, and each violation with its trace.
 
     `stuck`: a trace to a state from which no end can be reached; None where there is none, or where it was not asked.
-    `moves`: every transition of a record that was taken. `seconds`: how long it took.
+    `moves`: every transition of a record that was taken. `seconds`: of one processor.
     """
 
     variant: Variant
@@ -110,7 +110,7 @@ def ended(variant: Variant, state: State) -> bool:
 
 def explore(variant: Variant, *, complete: bool = False) -> Exploration:
     """Everything about one variant; of one that must be caught, all up to that, unless `complete`."""
-    began = time.perf_counter()
+    began = time.process_time()
     search = Search(variant)
     search.run(complete=complete)
     assert search.last is not None
@@ -120,7 +120,7 @@ def explore(variant: Variant, *, complete: bool = False) -> Exploration:
         states=len(search.came_from),
         edges=search.edges,
         depth=len(search.trace(search.last)),
-        seconds=time.perf_counter() - began,
+        seconds=time.process_time() - began,
         violations={name: search.trace(state) for name, state in search.violations.items()},
         stuck=None if stuck is None else search.trace(stuck),
         moves=frozenset(search.moves),

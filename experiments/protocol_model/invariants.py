@@ -21,7 +21,7 @@ from experiments.protocol_model.state import (
     State,
     hands_of,
 )
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 Invariant = Callable[[Variant, State], bool]
 

@@ -7,14 +7,15 @@ it. So all states are followed that the model can be in behind each line, and a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, Protocol, TypeVar
 
 from experiments.protocol_model.callers import ONLY
 from experiments.protocol_model.rules import initial, successors
 from experiments.protocol_model.state import IN_FLIGHT, UNKNOWN, Event, Key, State
-from experiments.protocol_model.variants import OURS, Variant
+from experiments.protocol_model.variant import Variant
+from experiments.protocol_model.variants import OURS
 
 # The outbox's own notes: it decides when a call is made, and in the model a call can be made at any time.
 NOT_MODELLED = frozenset({"dead", "retry"})
@@ -127,7 +128,8 @@ def speaks_for(line: Line, claim: str | None) -> bool:
     return not definite or told_by is None or told_by == claim
 
 
-def variant_of(provider_class: str, *, resend_after_absent: bool = False) -> Variant:
-    """The variant of a provider's class, whose paths its actions take."""
+def variant_of(provider_class: str, *, resend_after_absent: bool = False, approval: bool = False) -> Variant:
+    """The variant whose paths the actions of a kind take, by what its provider declares."""
     name = "queryable, resend_after_absent" if resend_after_absent else str(provider_class)
-    return next(variant for variant in OURS if variant.name == name)
+    variant = next(variant for variant in OURS if variant.name == name)
+    return replace(variant, approval=approval, drivers=0)

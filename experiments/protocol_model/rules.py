@@ -9,7 +9,7 @@ from experiments.protocol_model.services import perform
 from experiments.protocol_model.settling import settle
 from experiments.protocol_model.shortcuts import send_directly
 from experiments.protocol_model.state import Edge, State
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 from experiments.protocol_model.world import happen
 
 

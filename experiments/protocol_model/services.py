@@ -28,7 +28,7 @@ from experiments.protocol_model.state import (
     with_action,
     with_hand,
 )
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 ANSWERS = ("applied", "refused", "unsent")
 
@@ -55,7 +55,7 @@ def crash(state: State, number: int, hand: Hand) -> Edge:
     if hand.phase == "sent":
         action = action_of(state, hand.key)
         after = with_action(after, hand.key, action._replace(loose=min(IN_THE_AIR, action.loose + 1)))
-    return Edge("crash", f"{sender(hand)} crashes, {hand.phase}", after)
+    return Edge("crash", f"{sender(hand)} crashes, {hand.phase}", after, hand=hand)
 
 
 def check(variant: Variant, state: State, number: int, hand: Hand) -> Iterator[Edge]:
@@ -66,7 +66,7 @@ def check(variant: Variant, state: State, number: int, hand: Hand) -> Iterator[E
         yield give_up(state, number, hand)
         return
     checked = with_hand(state, number, hand._replace(phase="checked"))
-    yield Edge("check", f"{sender(hand)} has time left", checked)
+    yield Edge("check", f"{sender(hand)} has time left", checked, hand=hand)
     if variant.check == "deadline" and variant.not_sent:
         yield give_up(state, number, hand)
 
@@ -74,16 +74,16 @@ def check(variant: Variant, state: State, number: int, hand: Hand) -> Iterator[E
 def give_up(state: State, number: int, hand: Hand) -> Edge:
     """The deadline passed before anything was written: definitely not sent."""
     told = f"{sender(hand)} may not send any more"
-    return Edge("give up", told, with_hand(state, number, hand._replace(phase="unsent")))
+    return Edge("give up", told, with_hand(state, number, hand._replace(phase="unsent")), hand=hand)
 
 
 def write(variant: Variant, state: State, number: int, hand: Hand) -> Iterator[Edge]:
     """The request goes into the air; or the connection is refused, and nothing has happened."""
     sent = with_hand(state, number, hand._replace(phase="sent"))
-    yield Edge("write", f"{sender(hand)} sends", sent)
+    yield Edge("write", f"{sender(hand)} sends", sent, hand=hand)
     if variant.not_sent:
         unsent = with_hand(state, number, hand._replace(phase="unsent"))
-        yield Edge("not sent", f"{sender(hand)} cannot connect", unsent)
+        yield Edge("not sent", f"{sender(hand)} cannot connect", unsent, hand=hand)
 
 
 def record(variant: Variant, state: State, number: int, hand: Hand) -> Edge:
@@ -99,7 +99,7 @@ def record(variant: Variant, state: State, number: int, hand: Hand) -> Edge:
     after = with_action(with_hand(state, number, None), hand.key, action)
     if hand.phase == "applied" and action.status in (FAILED, WITHDRAWN) and not action.alarm:
         after = after._replace(flags=after.flags | {"late truth hidden"})
-    return Edge("record", told, after, tuple((hand.key, event) for event in events))
+    return Edge("record", told, after, tuple((hand.key, event) for event in events), hand)
 
 
 def record_applied(variant: Variant, action: Action) -> tuple[Action, list[Event]]:

@@ -25,7 +25,7 @@ from experiments.protocol_model.state import (
     note,
     with_action,
 )
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 
 def settle(variant: Variant, state: State) -> Iterator[Edge]:

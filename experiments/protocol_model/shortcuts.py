@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from experiments.protocol_model.callers import key_of
 from experiments.protocol_model.state import IN_THE_AIR, Driver, Edge, State, action_of, with_action, with_driver
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 from experiments.protocol_model.world import effect
 
 

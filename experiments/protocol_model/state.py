@@ -105,13 +105,15 @@ class State(NamedTuple):
 class Edge(NamedTuple):
     """One step of the model: the rule's word, who and what as a sentence, and the state behind it.
 
-    `events` are the lines that the records' histories get by it, with the action that each belongs to.
+    `events` are the lines that the records' histories get by it, with the action that each belongs to. `hand`: whose
+    step it is, as it was before.
     """
 
     rule: str
     told: str
     after: State
     events: tuple[tuple[Key, Event], ...] = ()
+    hand: Hand | None = None
 
 
 NEW = Action()

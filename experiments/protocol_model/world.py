@@ -23,7 +23,7 @@ from experiments.protocol_model.state import (
     with_action,
     with_hand,
 )
-from experiments.protocol_model.variants import Variant
+from experiments.protocol_model.variant import Variant
 
 
 def happen(variant: Variant, state: State) -> Iterator[Edge]:
@@ -39,36 +39,38 @@ def happen(variant: Variant, state: State) -> Iterator[Edge]:
 
 def to_a_sender(variant: Variant, state: State, number: int, hand: Hand) -> Iterator[Edge]:
     """The request of a sender that waits. One whose answer is lost waits for nothing: it is as if it were gone."""
-    key, action = hand.key, action_of(state, hand.key)
-    applied, how = effect(variant, action)
+    who, key = sender(hand), hand.key
+    applied, how = effect(variant, action_of(state, key))
     answered = with_hand(state, number, hand._replace(phase="applied"))
     unanswered = with_hand(state, number, None)
-    who = sender(hand)
-    yield Edge("deliver", f"{who} hears that the provider {how} it", with_action(answered, key, applied))
-    if variant.error_means_not_done:
-        unsent = with_hand(state, number, hand._replace(phase="unsent"))
-        yield Edge("deliver", f"the provider {how} {key}, {who} gets an error", with_action(unsent, key, applied))
-    yield Edge("deliver", f"the provider {how} {key}, and the answer is lost", with_action(unanswered, key, applied))
-    yield Edge("lose request", f"the network loses the request of {key}", unanswered)
+    heard = f"{who} hears that the provider {how} it"
+    yield Edge("deliver", heard, with_action(answered, key, applied), hand=hand)
+    unheard = f"the provider {how} {key}, and the answer is lost"
+    yield Edge("deliver unheard", unheard, with_action(unanswered, key, applied), hand=hand)
+    yield Edge("lose request", f"the network loses the request of {key}", unanswered, hand=hand)
     if variant.refuses:
         refused = with_hand(state, number, hand._replace(phase="refused"))
-        yield Edge("deliver", f"{who} hears that the provider refuses", refused)
+        yield Edge("refuse", f"{who} hears that the provider refuses", refused, hand=hand)
     if variant.duplicates:
         copied = applied._replace(loose=min(IN_THE_AIR, applied.loose + 1))
-        told = f"{who} hears that the provider {how} it; the network keeps a copy"
-        yield Edge("deliver", told, with_action(answered, key, copied))
+        told = f"{heard}; the network keeps a copy"
+        yield Edge("deliver copied", told, with_action(answered, key, copied), hand=hand)
+    if variant.error_means_not_done:
+        unsent = with_hand(state, number, hand._replace(phase="unsent"))
+        told = f"the provider {how} {key}, and {who} gets an error"
+        yield Edge("deliver as error", told, with_action(unsent, key, applied), hand=hand)
 
 
 def to_nobody(variant: Variant, state: State, key: Key, action: Action) -> Iterator[Edge]:
     """A request whose sender is gone: late, or lost."""
     without = action._replace(loose=action.loose - 1)
     applied, how = effect(variant, without)
-    yield Edge("deliver", f"late, the provider {how} {key}; nobody hears it", with_action(state, key, applied))
-    yield Edge("lose request", f"the network loses the late request of {key}", with_action(state, key, without))
+    yield Edge("deliver late", f"late, the provider {how} {key}; nobody hears it", with_action(state, key, applied))
+    yield Edge("lose late", f"the network loses the late request of {key}", with_action(state, key, without))
     if variant.duplicates:
         copied, how = effect(variant, action)
         told = f"late, the provider {how} {key}; the network keeps a copy"
-        yield Edge("deliver", told, with_action(state, key, copied))
+        yield Edge("deliver late copied", told, with_action(state, key, copied))
 
 
 def effect(variant: Variant, action: Action) -> tuple[Action, str]:
@@ -104,7 +106,7 @@ def settles(variant: Variant, state: State, key: Key, action: Action) -> Iterato
     after = with_action(state, key, action._replace(settled=True))
     if variant.window == "deadline":
         after = past_the_deadline(after, key)
-    yield Edge("settle", f"the settle window of {key} is over", after)
+    yield Edge("settle window", f"the settle window of {key} is over", after)
 
 
 def forget(variant: Variant, state: State, key: Key, action: Action) -> Iterator[Edge]:

@@ -7,9 +7,11 @@ import pytest
 
 from experiments.protocol_model import __main__ as command
 from experiments.protocol_model.explore import explore
+from experiments.protocol_model.first_variants import FIRST
 from experiments.protocol_model.invariants import INVARIANTS
+from experiments.protocol_model.mistakes import MUTANTS, TRAPS
 from experiments.protocol_model.paths import NOT_MODELLED
-from experiments.protocol_model.variants import EVERY, FIRST, MUTANTS, OURS, TRAPS, VARIANTS
+from experiments.protocol_model.variants import EVERY, OURS, VARIANTS
 from onward_ledger.action import NOTES, TRANSITIONS
 
 
