@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import threading
 import uuid
-from contextlib import closing, suppress
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -207,15 +207,15 @@ def test_a_restore_under_a_running_service_is_noticed_without_a_claim_too(postgr
     assert world.held.startswith("The database has forgotten 1 of")
 
 
-def test_the_last_commit_alone_is_enough_to_be_missed(postgres):
+def test_the_last_commit_alone_is_enough_to_be_missed_and_its_sender_is_heard(postgres, caplog):
     """As a replica leaves it that took over without the last commit: everything before is there."""
     world = postgres
     for n in range(5):
         world.put(f"kept{n}")
     world.backup()
-    world.sink.script = ["hang"]
-    sending = threading.Thread(target=lambda: suppress_errors(world.put, "lost"))
+    world.sink.script, answers = ["hang"], []
     world.sink.sending.clear()
+    sending = threading.Thread(target=lambda: answers.append(error_of(world.put, "lost")))
     sending.start()
     assert world.sink.sending.wait(10), "its claim is committed, and it is being sent"
     world.restore()
@@ -224,11 +224,16 @@ def test_the_last_commit_alone_is_enough_to_be_missed(postgres):
     world.sink.release.set()
     sending.join()
     assert world.effects("lost") == 1
+    assert isinstance(answers[0], errors.ServiceFault)
+    assert f"forgotten the claim of action {world.intent('lost').key.action_id}" in caplog.text
+    assert f"sink-{world.intent('lost').key.action_id[:8]}" in caplog.text, "the receipt is in the log"
 
 
-def suppress_errors(function, *arguments):
-    with suppress(Exception):
-        function(*arguments)
+def error_of(function, *arguments):
+    try:
+        return function(*arguments)
+    except errors.LedgerError as error:
+        return error
 
 
 def test_what_one_machine_notices_holds_the_ledger_for_all(postgres):

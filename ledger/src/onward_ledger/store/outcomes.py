@@ -10,11 +10,13 @@ a second one of it, or where nothing of the first send can be under way any more
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from onward_ledger.action import Action, Json, Status
 from onward_ledger.database import Database, Row
+from onward_ledger.errors import ServiceFault
 from onward_ledger.providers.interface import (
     Absent,
     Applied,
@@ -27,6 +29,8 @@ from onward_ledger.providers.interface import (
     Several,
 )
 from onward_ledger.store.records import Cause, Records, moved, update, written
+
+log = logging.getLogger("onward_ledger")
 
 # Back-off between sends that were definitely not accepted: doubling from the first to the longest.
 FIRST_BACKOFF_SECONDS = 0.5
@@ -56,13 +60,25 @@ def record(records: Records, claimed: Action, outcome: Outcome, cause: Cause) ->
     """What the sender of this claim knows. Late truth is never refused; what contradicts the record raises an alarm."""
     fence_of = claimed.run_id if isinstance(outcome, NotSent) else None
     action, now = records.lock(claimed.action_id, fence_of=fence_of)
-    assert action is not None and claimed.claim_token is not None
-    if action.claim_token != claimed.claim_token:
-        earlier = records.tx.one("claim_event", action_id=action.action_id, claim_token=claimed.claim_token)
-        assert earlier is not None, f"{claimed.claim_token} is no claim of action {action.action_id}"
+    assert claimed.claim_token is not None
+    if action is None or not _is_claim_of(records, action, claimed.claim_token):
+        raise _forgotten(claimed, str(outcome))
     if isinstance(outcome, Applied):
         return _record_applied(records, action, outcome, now, cause)
     return _record_not_applied(records, action, claimed, outcome, now, _told(cause, claimed, outcome.reason))
+
+
+def _is_claim_of(records: Records, action: Action, token: str) -> bool:
+    """Also when a later claim has replaced it."""
+    if action.claim_token == token:
+        return True
+    return records.tx.one("claim_event", action_id=action.action_id, claim_token=token) is not None
+
+
+def _forgotten(claimed: Action, said: str) -> ServiceFault:
+    """The database was restored while this was sent: the log keeps what its sender says."""
+    log.error("ALARM: the database has forgotten the claim of action %s. Its sender: %s", claimed.action_id, said)
+    return ServiceFault(f"The ledger's database has forgotten that action {claimed.action_id} was sent; see its log.")
 
 
 def _told(cause: Cause, claimed: Action, reason: str) -> Cause:
@@ -145,7 +161,8 @@ def withdraw_cancelled(records: Records, action: Action, now: datetime, fence: R
 def lose(records: Records, claimed: Action, cause: Cause) -> Action:
     """The sender gave up waiting: UNKNOWN, unless the record has moved on."""
     action, now = records.lock(claimed.action_id)
-    assert action is not None
+    if action is None:
+        raise _forgotten(claimed, cause.reason or "it has no answer.")
     if action.status is not Status.IN_FLIGHT or action.claim_token != claimed.claim_token:
         return action
     return records.move(action, "lose", Status.UNKNOWN, now, cause, reason=cause.reason)
@@ -159,7 +176,8 @@ def settle(
     `asked_at`: the database's time before the look-up began. Nothing, when the record has moved on since.
     """
     action, now = records.lock(asked.action_id, fence_of=asked.run_id)
-    assert action is not None
+    if action is None:
+        raise _forgotten(asked, f"its provider was asked: {found}")
     if action.version != asked.version or action.status not in (Status.UNKNOWN, Status.PREPARED):
         return action
     match found:
