@@ -21,6 +21,9 @@ log = logging.getLogger("onward_ledger")
 
 LARGEST_BODY_BYTES = 256 * 1024
 
+# The address and the headers. The server's own limit is on what it has to buffer, not on what comes at once.
+LARGEST_HEAD_BYTES = 16 * 1024
+
 # What anybody may read: who answers, and how to talk to it.
 OPEN_PATHS = frozenset({"/health", "/openapi.json"})
 
@@ -61,6 +64,9 @@ class Gate:
 
     def _refusal(self, scope: Asgi) -> LedgerError | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        size = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(n) + len(v) for n, v in scope["headers"])
+        if size > LARGEST_HEAD_BYTES:
+            return TooLarge(f"The address and headers of a request have at most {LARGEST_HEAD_BYTES // 1024} KiB.")
         if scope["path"] not in OPEN_PATHS:
             found = self._tokens.caller(_bearer(headers.get(b"authorization", b"")))
             if found is None:
