@@ -108,7 +108,8 @@ def test_what_commits_while_it_is_written_is_not_in_it(bed, signer, verify, monk
 @pytest.mark.parametrize(
     ("statement", "what"),
     [
-        ("update {t}actions set receipt = '{{\"amount\": 1}}' where action_id = '{id}'", None),
+        ("update {t}actions set receipt = '{{\"amount\": 1}}' where action_id = '{id}'", "another receipt"),
+        ("update {t}actions set reason = 'eve' where action_id = '{id}'", None),
         ("update {t}actions set status = 'FAILED', receipt = null where action_id = '{id}'", "history ends with"),
         ("update {t}actions set head = '{zeros}' where action_id = '{id}'", "event 4: the record ends elsewhere"),
         (

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward_ledger import signing
-from onward_ledger.action import Action, ActionKey, Status, canonical, request_hash
+from onward_ledger.action import Action, ActionKey, Status, canonical, digest, plain, request_hash
 from onward_ledger.audit import FIRST, event_hash, member_hash
 from onward_ledger.errors import BadRequest
 from onward_ledger.trail import audit, written
@@ -23,6 +23,14 @@ PATHS = {
     "sent": [("propose", None, "PREPARED"), ("claim", "PREPARED", "IN_FLIGHT"), ("record", "IN_FLIGHT", "SUCCEEDED")],
     "waits": [("propose", None, "PREPARED")],
     "approved": [("propose", None, "PREPARED"), ("decide", "PREPARED", "PREPARED"), ("apply", "PREPARED", "SUCCEEDED")],
+}
+
+PARAMS, RECEIPT = {"amount": 5, "to": ["a", "b"]}, {"id": "tr_1"}
+DETAILS = {
+    "propose": {"request_hash": request_hash("pay", "account/1", PARAMS)},
+    "decide": {"decision_id": 7, "decision": "approve"},
+    "record": {"receipt_hash": digest(RECEIPT)},
+    "apply": {"receipt_hash": digest(RECEIPT)},
 }
 
 
@@ -54,7 +62,7 @@ def history(action_id, path):
             instance=None,
             claim_token=None,
             reason=None,
-            detail={"decision_id": 7} if word == "decide" else None,
+            detail=DETAILS.get(word),
             recorded_at=NOON + timedelta(seconds=seq),
             previous_hash=head,
             hash="",
@@ -67,7 +75,6 @@ def history(action_id, path):
 def action_line(step):
     key = ActionKey(RUN, step, "slot")
     events = list(history(key.action_id, PATHS[step]))
-    params = {"amount": 5, "to": ["a", "b"]}
     status = events[-1].to_status
     action = Action(
         action_id=key.action_id,
@@ -77,10 +84,10 @@ def action_line(step):
         rev=1,
         kind="pay",
         resource="account/1",
-        params=params,
-        request_hash=request_hash("pay", "account/1", params),
+        params=PARAMS,
+        request_hash=request_hash("pay", "account/1", PARAMS),
         status=status,
-        receipt={"id": "tr_1"} if status is Status.SUCCEEDED else None,
+        receipt=RECEIPT if status is Status.SUCCEEDED else None,
         epoch=1,
         version=len(events),
         events=len(events),
@@ -255,6 +262,44 @@ def test_what_is_no_trail_is_said_to_be_none(keys):
         assert findings(keys, text.splitlines(keepends=True))
 
 
+def resigned(keys, change):
+    """What somebody with the key does: write another trail, with hashes and signature as they have to be."""
+    lines = contents()
+    change(lines)
+    return list(written(lines, keys[0][0].sign))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda line: line["record"].update(receipt={"id": "tr_2"}), "another receipt than its history holds"),
+        (lambda line: line["record"].update(params={"amount": 6}), "another request than its request hash"),
+        (
+            lambda line: line["record"].update(
+                params={"amount": 6}, request_hash=request_hash("pay", "account/1", {"amount": 6})
+            ),
+            "another request than its history began with",
+        ),
+        (lambda line: line["record"].update(status="FAILED"), "is recorded as FAILED"),
+        (lambda line: line["record"].update(step="other"), "an id that its run"),
+        (lambda line: line["decisions"].clear(), "lacks the decision 7"),
+        (lambda line: line["decisions"][0].update(principal="eve"), "lacks the decision 7"),
+        (lambda line: line["decisions"][0].update(decision="reject"), "lacks the decision 7"),
+    ],
+)
+def test_a_record_that_contradicts_its_history_is_found_although_it_is_signed(keys, change, what):
+    """As when a database was changed before the export."""
+    found = findings(keys, resigned(keys, lambda lines: change(by_step(lines, "approved"))))
+    assert what in found[0].what
+    assert len(found) == 1
+
+
+def test_what_json_cannot_hold_exactly_becomes_text():
+    odd = {"n": 2**60, "x": float("inf"), "s": "\ud800", "ok": [1, 1.5, True, None, "ä"], "t": (1,)}
+    assert plain(odd) == {"n": str(2**60), "x": "inf", "s": "?", "ok": [1, 1.5, True, None, "ä"], "t": [1]}
+    assert canonical(plain(odd))
+
+
 # Two trails
 
 
@@ -309,7 +354,7 @@ def test_a_run_that_was_removed_by_age_stays_removed(keys, lines):
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lambda lines: by_step(lines, "sent")["record"].update(receipt={"id": "tr_9"}), "nothing has happened"),
+        (lambda lines: by_step(lines, "sent")["record"].update(reason="another"), "nothing has happened"),
         (lambda lines: by_step(lines, "approved")["decisions"].clear(), "lacks the decision 7"),
         (lambda lines: by_step(lines, "approved")["decisions"][0].update(principal="eve"), "lacks the decision 7"),
         (lambda lines: by_step(lines, "sent")["history"].pop() and by_step(lines, "sent").update(events=2), "2 events"),

@@ -132,9 +132,31 @@ def canonical(value: object) -> bytes:
         raise BadRequest(f"This is not a JSON value: {error}.") from None
 
 
+def plain(value: object) -> Any:
+    """The JSON value with a canonical form that is nearest to this one: what it cannot hold exactly becomes text.
+
+    For what somebody else says, above all receipts: a number that is too large must not cost the record of an effect.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()  # half surrogates have no canonical form
+    if isinstance(value, Mapping):
+        return {plain(str(name)): plain(item) for name, item in cast(Mapping[object, object], value).items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in cast(list[object], value)]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        exact = math.isfinite(value) and abs(value) <= LARGEST_INTEGER
+        return value if exact else str(value)
+    return value
+
+
+def digest(value: object) -> str:
+    """The hex sha256 of the canonical JSON of a value."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
 def request_hash(kind: str, resource: str, params: Mapping[str, Any]) -> str:
     """The hex sha256 over the canonical JSON of `{kind, resource, params}`: what an id, once used, is bound to."""
-    return hashlib.sha256(canonical({"kind": kind, "resource": resource, "params": dict(params)})).hexdigest()
+    return digest({"kind": kind, "resource": resource, "params": dict(params)})
 
 
 def _refuse_numbers(value: object) -> None:

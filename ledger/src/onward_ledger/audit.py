@@ -6,11 +6,10 @@ The functions on JSON need no database: they judge an export (see trail.py) on a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from onward_ledger.action import Action, ActionKey, canonical, request_hash
+from onward_ledger.action import Action, ActionKey, digest, request_hash
 from onward_ledger.errors import BadRequest
 from onward_ledger.values import Event
 
@@ -25,7 +24,7 @@ def event_hash(event: Event) -> str:
 
 def member_hash(members: Mapping[str, Any]) -> str:
     """The same of any JSON object that keeps its hash in the member `hash`."""
-    return hashlib.sha256(canonical({name: value for name, value in members.items() if name != "hash"})).hexdigest()
+    return digest({name: value for name, value in members.items() if name != "hash"})
 
 
 def broken_at(action: Action, events: Iterable[Event]) -> int | None:
@@ -53,11 +52,8 @@ def history_break(
     return position + 1, how
 
 
-def record_break(record: Mapping[str, Any], history: list[Any]) -> str | None:
-    """What in a record contradicts itself or its history, as a sentence's end; None where all is well.
-
-    What the history does not hold (a receipt, a reason) is protected by the export's own chain alone.
-    """
+def record_break(record: Mapping[str, Any], history: list[Any], decisions: list[Any]) -> str | None:
+    """What in a record contradicts itself or its history, as a sentence's end; None where all is well."""
     try:
         key = ActionKey(record["run_id"], record["step"], record["slot"], record["rev"])
         wanted = request_hash(record["kind"], record["resource"], record["params"])
@@ -69,4 +65,33 @@ def record_break(record: Mapping[str, Any], history: list[Any]) -> str | None:
         return "has another request than its request hash was made of"
     if history and record.get("status") != history[-1].get("to_status"):
         return f"is recorded as {record.get('status')}, but its history ends with {history[-1].get('to_status')}"
+    return _bound_break(record, [_detail(event) for event in history]) or _decisions_break(history, decisions)
+
+
+def _bound_break(record: Mapping[str, Any], details: list[Mapping[str, Any]]) -> str | None:
+    """The first event holds the request's hash, and the one that brought the receipt holds the receipt's."""
+    if details and details[0].get("request_hash", record["request_hash"]) != record["request_hash"]:
+        return "has another request than its history began with"
+    receipts = [detail["receipt_hash"] for detail in details if "receipt_hash" in detail]
+    if receipts and receipts[-1] != digest(record.get("receipt")):
+        return "has another receipt than its history holds"
     return None
+
+
+def _decisions_break(history: list[Any], decisions: list[Any]) -> str | None:
+    """Each decision that the history tells of is there, by the same person."""
+    known = {str(decision.get("decision_id")): decision for decision in decisions if isinstance(decision, dict)}
+    for event in history:
+        detail = _detail(event)
+        if "decision_id" not in detail:
+            continue
+        found = known.get(str(detail["decision_id"]), {})
+        by = "revoked_by" if event.get("word") == "revoke" else "seconded_by" if detail.get("second") else "principal"
+        if found.get(by) != event.get("principal") or found.get("decision") != detail.get("decision", "approve"):
+            return f"lacks the decision {detail['decision_id']} as its history tells it"
+    return None
+
+
+def _detail(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    detail = event.get("detail")
+    return cast(Mapping[str, Any], detail) if isinstance(detail, dict) else {}

@@ -194,7 +194,7 @@ class _Auditor:
         if broken is not None:
             self._find(f"Action {action_id}, event {broken[0]}: {broken[1]}.", action_id, broken[0])
             return
-        wrong = record_break(record, history)
+        wrong = record_break(record, history, line.get("decisions") or [])
         if wrong is not None:
             self._find(f"Action {action_id} {wrong}.", action_id)
 

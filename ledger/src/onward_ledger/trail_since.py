@@ -88,5 +88,10 @@ def _changed(old: Json, new: Json) -> str | None:
 
 
 def _goes_on(before: Json, after: dict[str, Any]) -> bool:
-    """A decision keeps what it says; what was empty may be filled: consumed, seconded, superseded."""
-    return all(value is None or after.get(name) == value for name, value in before.items())
+    """A decision keeps what it says; what was empty may be filled: consumed, seconded, superseded, revoked.
+
+    A second approver may also make it end earlier.
+    """
+    seconded = before.get("seconded_by") is None and after.get("seconded_by") is not None
+    free = {"expires_at"} if seconded else set[str]()
+    return all(value is None or after.get(name) == value for name, value in before.items() if name not in free)

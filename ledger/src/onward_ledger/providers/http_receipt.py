@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any, cast
 
-from onward_ledger.action import LARGEST_INTEGER, Json, canonical
+from onward_ledger.action import Json, canonical, plain
 from onward_ledger.errors import BadRequest
 from onward_ledger.providers.http_template import MISSING, Pointer
 
@@ -25,24 +23,11 @@ def identifier(value: object) -> str | None:
 def members(document: object, kept: Mapping[str, Pointer]) -> Json:
     """The chosen members that are there and are small; numbers that JSON does not hold exactly become text."""
     found = {name: pointer.get(document) for name, pointer in kept.items()}
-    return {name: _plain(value) for name, value in found.items() if value is not MISSING and _is_small(value)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()  # half surrogates have no canonical form
-    if isinstance(value, dict):
-        return {_plain(name): _plain(item) for name, item in cast(Json, value).items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in cast(list[Any], value)]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        exact = math.isfinite(value) and abs(value) <= LARGEST_INTEGER
-        return value if exact else str(value)
-    return value
+    return {name: plain(value) for name, value in found.items() if value is not MISSING and _is_small(value)}
 
 
 def _is_small(value: object) -> bool:
     try:
-        return len(canonical(_plain(value))) <= LARGEST_MEMBER_BYTES
+        return len(canonical(plain(value))) <= LARGEST_MEMBER_BYTES
     except (BadRequest, RecursionError):  # nested deeper than anybody reads
         return False

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from onward_ledger.action import Action, Json
+from onward_ledger.action import Action, Json, plain
 from onward_ledger.database import Transaction
 
 
@@ -31,10 +31,13 @@ class ProviderClass(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """The effect is there; the receipt proves it."""
+    """The effect is there; the receipt proves it. What JSON cannot hold exactly becomes text in it."""
 
     provider_id: str
     receipt: Json
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "receipt", plain(self.receipt))
 
 
 @dataclass(frozen=True)

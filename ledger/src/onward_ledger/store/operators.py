@@ -68,7 +68,7 @@ def _said_before(records: Records, word: Resolution) -> bool:
     return (
         row is not None
         and (row["word"], row["principal"], row["reason"]) == ("resolve", word.principal, word.reason)
-        and row["detail"] == word.detail
+        and row["detail"].items() >= word.detail.items()
     )
 
 

@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from onward_ledger.action import LARGEST_INTEGER, NOTES, Action, Decision, Intent, Json, Status, check_transition
+from onward_ledger.action import (
+    LARGEST_INTEGER,
+    NOTES,
+    Action,
+    Decision,
+    Intent,
+    Json,
+    Status,
+    check_transition,
+    digest,
+)
 from onward_ledger.audit import FIRST, event_hash
 from onward_ledger.database import Row, Statement, Transaction, statement
 from onward_ledger.errors import OtherRevision
@@ -92,12 +102,21 @@ def _event(before: Action | None, word: str, after: Action, now: datetime, cause
         instance=cause.instance,
         claim_token=after.claim_token,
         reason=cause.reason,
-        detail=cause.detail,
+        detail=_bound(before, after, cause.detail),
         recorded_at=now,
         previous_hash=before.head if before else FIRST,
         hash="",
     )
     return replace(event, hash=event_hash(event))
+
+
+def _bound(before: Action | None, after: Action, detail: Json | None) -> Json | None:
+    """The chain holds what the record says beside it: the request from the first event on, the receipt from its own."""
+    if before is None:
+        return {"request_hash": after.request_hash, **(detail or {})}
+    if after.receipt == before.receipt or after.receipt is None:
+        return detail
+    return {"receipt_hash": digest(after.receipt), **(detail or {})}
 
 
 def insertion(action: Action, intent: Intent, *, newest_epoch: int = LARGEST_INTEGER) -> Statement:
