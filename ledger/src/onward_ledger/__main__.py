@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from onward_ledger.commands import approve, audit, keep, look, perform, serve, settle, token
+from onward_ledger.commands import approve, audit, keep, look, outbox, perform, serve, settle, token
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,7 +26,10 @@ app.command()(serve.serve)
 app.command()(perform.perform)
 app.command("list")(look.list_)
 app.command()(look.show)
+app.command()(settle.reconcile)
 app.command()(settle.resolve)
+app.command()(outbox.outbox)
+app.command()(outbox.retry)
 app.command()(approve.waiting)
 app.command()(approve.decide)
 app.command()(approve.revoke)

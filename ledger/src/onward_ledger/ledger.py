@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 
 from onward_ledger.action import Action, Decision, Intent, Status
 from onward_ledger.database import Unreachable
-from onward_ledger.errors import BadRequest, NotApplied
+from onward_ledger.errors import BadRequest, InProgress, NotApplied
+from onward_ledger.performing import Performing
 from onward_ledger.providers.interface import (
     CannotTell,
     Deadline,
@@ -28,6 +29,7 @@ from onward_ledger.providers.interface import (
     TransactionalProvider,
     Verdict,
 )
+from onward_ledger.receipts import LONGEST_TEXT, fit, text
 from onward_ledger.sending import Raised, within
 from onward_ledger.store.approvals import Answer, check_person
 from onward_ledger.store.claims import Answered, Call, Claimed, LookFirst, Sender, Unsettled, Verify
@@ -42,6 +44,9 @@ log = logging.getLogger("onward_ledger")
 # A receipt in hand is worth a few tries: the database may be coming back.
 RECORD_PAUSES_SECONDS = (0.1, 0.4, 1.0, 2.0)
 
+# A request about a whole run asks providers for so long; its client gives up after 30 s.
+RECONCILE_SECONDS = 20.0
+
 
 class Ledger:
     """One instance of the ledger, over a store and its providers."""
@@ -49,7 +54,7 @@ class Ledger:
     def __init__(self, store: Store, providers: dict[str, Provider], *, instance: str | None = None) -> None:
         self.store = store
         self.instance = instance or str(uuid.uuid4())
-        self.performing: set[str] = set()  # claim tokens
+        self.performing = Performing()
         self.stored = threading.Event()  # there is something new in the outbox
         self._providers = providers
 
@@ -66,9 +71,27 @@ class Ledger:
             known = ", ".join(sorted(self._providers))
             raise BadRequest(f"There is no provider for the kind {kind!r}; there are {known}.") from None
 
-    def put(
-        self, intent: Intent, *, propose: bool, later: Later | None = None, principal: str | None = None
-    ) -> Action:
+    def serves(self, kind: str) -> bool:
+        """Whether this ledger performs actions of this kind; those of others are performed by their callers."""
+        return kind in self._providers
+
+    @property
+    def kinds(self) -> list[str]:
+        """What this ledger performs."""
+        return list(self._providers)
+
+    @property
+    def approved_kinds(self) -> list[str]:
+        """Those of them that need an approval."""
+        return [kind for kind, provider in self._providers.items() if provider.approval is not None]
+
+    @property
+    def asked_kinds(self) -> list[str]:
+        """Those of them whose provider can be asked what became of an effect."""
+        sending = ((k, p) for k, p in self._providers.items() if isinstance(p, SendingProvider))
+        return [kind for kind, provider in sending if provider.looks_up]
+
+    def put(self, intent: Intent, *, propose: bool, later: Later | None = None, principal: str | None = None) -> Action:
         """Create or replay one action: what the record says when this call is over.
 
         `later` stores it for this service to perform, and does not wait for that.
@@ -89,9 +112,7 @@ class Ledger:
         intent = Intent(
             key=stored.key, kind=stored.kind, resource=stored.resource, params=stored.params, epoch=stored.epoch
         )
-        return self._perform(
-            Call(intent=intent, provider=provider, propose=False, sender=self.sender, dispatched=True)
-        )
+        return self._perform(Call(intent=intent, provider=provider, propose=False, sender=self.sender, dispatched=True))
 
     def _perform(self, call: Call) -> Action:
         """Each turn is one transaction that says what comes next.
@@ -134,9 +155,23 @@ class Ledger:
     def reconcile(self, action_id: str) -> Action:
         """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
         action = self.store.meet(action_id, self.sender)
-        if action.status is Status.UNKNOWN:
+        if action.status is Status.UNKNOWN and self.serves(action.kind):
             action = self.look_up(action, self.provider(action.kind))
         return replace(action, replayed=True)
+
+    def reconcile_run(self, run_id: str) -> list[Action]:
+        """Each action of a run that is in flight or UNKNOWN, reconciled.
+
+        What somebody performs now is answered as it stands, and so is what is left after `RECONCILE_SECONDS`.
+        """
+        end = time.monotonic() + RECONCILE_SECONDS
+        return [self._reconciled(action, end) for action in self.store.look_ups.unsettled(run_id)]
+
+    def _reconciled(self, action: Action, end: float) -> Action:
+        try:
+            return self.reconcile(action.action_id) if time.monotonic() < end else replace(action, replayed=True)
+        except InProgress:
+            return replace(action, replayed=True)
 
     def decide(self, answer: Answer) -> Decision:
         """A person's decision on an action that waits for one."""
@@ -201,19 +236,19 @@ class Ledger:
         assert isinstance(provider, SendingProvider), "a transactional action is never unknown"
         asked_at = self.store.now()
         try:
-            found = provider.lookup(action)
+            found = fit(provider.lookup(action))
         except Exception as error:
             log.exception("The look-up of action %s failed.", action.action_id)
             found = CannotTell(f"The look-up failed: {type(error).__name__}")
         settled = self.store.settle(action, found, provider, self._because(None), asked_at=asked_at)
-        return self._alarmed(settled), found
+        return self.alarmed(settled), found
 
     def _send(self, action: Action, provider: Provider, began: float) -> Action:
         assert isinstance(provider, SendingProvider)
         deadline = Deadline(provider.deadline_seconds, began)
         result = within(
             deadline,
-            lambda: provider.send(action, deadline),
+            lambda: fit(provider.send(action, deadline)),
             lambda late: self._record_late(action, late, began),
         )
         match result:
@@ -221,7 +256,7 @@ class Ledger:
                 return self.store.lose(action, self._because(f"No answer within {provider.deadline_seconds:g} s."))
             case Raised(error):
                 log.warning("The outcome of action %s is unknown.", action.action_id, exc_info=error)
-                return self.store.lose(action, self._because(f"The send failed: {error}"))
+                return self.store.lose(action, self._because(text(f"The send failed: {error}", LONGEST_TEXT)))
             case outcome:
                 action = self._record(action, outcome, began)
         if isinstance(outcome, NotSent) and action.status is Status.PREPARED:
@@ -239,10 +274,10 @@ class Ledger:
         now = action.updated_at + timedelta(seconds=time.monotonic() - began)
         for pause in RECORD_PAUSES_SECONDS:
             try:
-                return self._alarmed(self.store.record(action, outcome, cause, now=now))
+                return self.alarmed(self.store.record(action, outcome, cause, now=now))
             except Unreachable:
                 time.sleep(pause)
-        return self._alarmed(self.store.record(action, outcome, cause, now=now))
+        return self.alarmed(self.store.record(action, outcome, cause, now=now))
 
     def _record_late(self, action: Action, result: Outcome | Raised, began: float) -> None:
         """The answer that came behind its deadline: late truth."""
@@ -254,7 +289,8 @@ class Ledger:
         except Unreachable as error:
             log.error("The late answer of action %s could not be recorded: %s", action.action_id, error)
 
-    def _alarmed(self, action: Action) -> Action:
+    def alarmed(self, action: Action) -> Action:
+        """The action itself, told to the log when truth arrived that its record cannot agree with."""
         if action.alarm is not None:
             log.error("ALARM for action %s: %s", action.action_id, action.alarm)
         return action

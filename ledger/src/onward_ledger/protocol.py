@@ -29,6 +29,9 @@ RETRY_PAUSES_SECONDS = (0.1, 0.4, 1.5)
 SHORTEST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 5.0
 
+# How long perform() waits for somebody else's claim, or for a provider that is down, before it raises.
+PATIENCE_SECONDS = 60.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -164,23 +167,25 @@ def put_action(
     propose: bool,
     pinned: bool,
     patience_seconds: float,
+    query: Mapping[str, object] | None = None,
 ) -> Operation[Action]:
-    """Create or replay one action.
+    """Create or replay one action. `query`: how it is to be performed; see `outbox_protocol`.
 
     Pinned: what is recorded for the key is asked for again and `build` is not called; a params conflict reveals the
     record, and it is asked for once. Not pinned: another request under the key is a ParamsConflict. While somebody
     else performs the action, or the provider cannot be reached, this waits as the service says, `patience_seconds` in
     all, then raises InProgress or NotApplied.
     """
+    how = {**({"propose": 1} if propose else {}), **(query or {})}
     intent = (recorded.known(key.action_id, kind) if pinned else None) or _built(kind, build)
     try:
-        data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
+        data = yield from patiently(_put_request(key, intent, epoch, how), patience_seconds)
     except ParamsConflict as conflict:
         if not pinned or conflict.action is None or conflict.action.kind != kind:
             raise
         recorded.note(conflict.action)
         intent = recorded.intents[key.action_id]
-        data = yield from patiently(_put_request(key, intent, epoch, propose), patience_seconds)
+        data = yield from patiently(_put_request(key, intent, epoch, how), patience_seconds)
     return recorded.note(Action.from_json(data))
 
 
@@ -204,7 +209,7 @@ def _built(kind: str, build: Build) -> tuple[str, str, Json]:
     return kind, resource, dict(params)
 
 
-def _put_request(key: ActionKey, intent: tuple[str, str, Json], epoch: int, propose: bool) -> Request:
+def _put_request(key: ActionKey, intent: tuple[str, str, Json], epoch: int, query: Mapping[str, object]) -> Request:
     kind, resource, params = intent
     body: Json = {
         "run_id": key.run_id,
@@ -216,7 +221,7 @@ def _put_request(key: ActionKey, intent: tuple[str, str, Json], epoch: int, prop
         "params": params,
         "epoch": epoch,
     }
-    return Request(method="PUT", path=f"/v1/actions/{key.action_id}{'?propose=1' if propose else ''}", body=body)
+    return Request(method="PUT", path=f"/v1/actions/{key.action_id}{query_of(**query)}", body=body)
 
 
 def fence(run_id: str, epoch: int, *, holder: str, recorded: Recorded) -> Operation[Fence]:
@@ -237,7 +242,7 @@ def close_fence(run_id: str, *, principal: str | None, reason: str) -> Operation
 
 def live(run_id: str, step: str, slot: str, *, recorded: Recorded) -> Operation[Action | None]:
     """The one revision of a step and slot that is not withdrawn."""
-    query = _query(run_id=run_id, step=step, slot=slot)
+    query = query_of(run_id=run_id, step=step, slot=slot)
     data = yield from exchange(Request(method="GET", path=f"/v1/actions{query}"))
     found = [Action.from_json(item) for item in data["actions"]]
     return next((recorded.note(action) for action in found if action.status is not Status.WITHDRAWN), None)
@@ -252,7 +257,7 @@ def get_actions(
     *, run_id: str | None, status: Status | None, limit: int, after: str | None
 ) -> Operation[tuple[Action, ...]]:
     """Actions in the order of their creation, behind the action `after`."""
-    query = _query(run_id=run_id, status=status, limit=limit, after=after)
+    query = query_of(run_id=run_id, status=status, limit=limit, after=after)
     data = yield from exchange(Request(method="GET", path=f"/v1/actions{query}"))
     return tuple(Action.from_json(item) for item in data["actions"])
 
@@ -325,7 +330,7 @@ def revoke_grant(run_id: str, *, kind: str, resource: str | None) -> Operation[G
 
 def decisions(*, after: int, limit: int) -> Operation[Feed]:
     """Decisions and resolutions behind a cursor."""
-    query = _query(after=after, limit=limit)
+    query = query_of(after=after, limit=limit)
     return Feed.from_answer((yield from exchange(Request(method="GET", path=f"/v1/decisions{query}"))))
 
 
@@ -342,6 +347,7 @@ def health() -> Operation[Health]:
     raise LedgerUnreachable(f"The ledger does not answer: {cast(Lost, reply).why}.")
 
 
-def _query(**members: object) -> str:
+def query_of(**members: object) -> str:
+    """The query string of those members that are not None."""
     present = {name: str(value) for name, value in members.items() if value is not None}
     return f"?{urllib.parse.urlencode(present)}" if present else ""

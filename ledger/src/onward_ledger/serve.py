@@ -12,7 +12,7 @@ import ssl
 import sys
 import tempfile
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,7 +21,10 @@ from pathlib import Path
 import uvicorn
 
 import onward_ledger
+from onward_ledger.background import Background
+from onward_ledger.dispatcher import Dispatcher
 from onward_ledger.errors import BadRequest
+from onward_ledger.gate import LARGEST_HEAD_BYTES
 from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
 from onward_ledger.protocol import API_VERSION
@@ -29,6 +32,7 @@ from onward_ledger.providers import providers_for
 from onward_ledger.routes.common import Service
 from onward_ledger.service import create_app
 from onward_ledger.store import SCHEMA, identity, open_store
+from onward_ledger.sweeper import Sweeper
 from onward_ledger.tls import Certificate, server_context
 from onward_ledger.tokens import Tokens
 from onward_ledger.values import Health
@@ -42,9 +46,6 @@ STOP_SECONDS = 40
 
 # Longer than any client of ours keeps an idle connection, so that none is closed while a request is on its way.
 KEEP_ALIVE_SECONDS = 75
-
-# What a request may have before its body: its path, and headers of ours that are at most a few hundred bytes long.
-LARGEST_HEADERS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,8 @@ def serve(options: ServeOptions) -> None:
             api=API_VERSION,
             ledger_id=known.ledger_id,
         )
-        _listen(options, context, Service(ledger=ledger, health=health, tokens=tokens))
+        with Background(Dispatcher(ledger), Sweeper(ledger), seconds=STOP_SECONDS) as background:
+            _listen(options, context, Service(ledger=ledger, health=health, tokens=tokens), background.end)
         opened.store.stop_instance(instance)
     finally:
         if opened.store.watch is not None:
@@ -129,7 +131,9 @@ def serve(options: ServeOptions) -> None:
         opened.database.close()
 
 
-def _listen(options: ServeOptions, context: ssl.SSLContext | None, service: Service) -> None:
+def _listen(
+    options: ServeOptions, context: ssl.SSLContext | None, service: Service, stopping: Callable[[], None]
+) -> None:
     if options.ready_file is not None:
         options.ready_file.unlink(missing_ok=True)  # what an earlier instance wrote is not true any more
     with _bound(options.host, options.port) as bound:
@@ -142,11 +146,11 @@ def _listen(options: ServeOptions, context: ssl.SSLContext | None, service: Serv
             access_log=False,
             server_header=False,
             ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
-            h11_max_incomplete_event_size=LARGEST_HEADERS_BYTES,
+            h11_max_incomplete_event_size=LARGEST_HEAD_BYTES,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
-        _Server(config, options.ready_file, _ready(service.health, url)).run(sockets=[bound])
+        _Server(config, options.ready_file, _ready(service.health, url), stopping).run(sockets=[bound])
 
 
 def _ready(health: Health, url: str) -> dict[str, object]:
@@ -175,12 +179,19 @@ def _bound(host: str, port: int) -> Generator[socket.socket]:
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn that tells when it listens, and whose stop by a signal is a success."""
+    """Uvicorn that tells when it listens and when it is about to stop, and whose stop by a signal is a success."""
 
-    def __init__(self, config: uvicorn.Config, ready_file: Path | None, ready: dict[str, object]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready_file: Path | None,
+        ready: dict[str, object],
+        stopping: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._ready_file = ready_file
         self._ready = ready
+        self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then write the ready file."""
@@ -188,6 +199,11 @@ class _Server(uvicorn.Server):
         if self._ready_file is not None:
             _write_private(self._ready_file, json.dumps(self._ready) + "\n")
         sys.stderr.write(f"onward-ledger {self._ready['version']} listens on {self._ready['url']}\n")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Nothing new begins while requests in flight are finished."""
+        self._stopping()
+        await super().shutdown(sockets=sockets)
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

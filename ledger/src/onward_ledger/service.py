@@ -15,7 +15,7 @@ from fastapi.security import HTTPBearer
 from onward_ledger import problems
 from onward_ledger.gate import Gate
 from onward_ledger.protocol import API_VERSION
-from onward_ledger.routes import actions, approvals, fences, guards, keeping, operators
+from onward_ledger.routes import actions, approvals, fences, guards, keeping, operators, outbox
 from onward_ledger.routes.common import Service, service
 from onward_ledger.values import Health
 from onward_ledger.wire import Problem
@@ -36,6 +36,7 @@ ROUTERS = (
     approvals.router,
     guards.router,
     operators.router,
+    outbox.router,
     keeping.router,
 )
 

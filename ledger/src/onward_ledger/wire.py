@@ -181,6 +181,14 @@ class WithdrawBody(Body):
     reason: Reason
 
 
+class RetryBody(Body):
+    """Why a dead letter is tried again."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "the API is back"}]})
+
+    reason: Reason | None = None
+
+
 class DecisionBody(Body):
     """A person's decision, bound to the request hash that the person has seen."""
 

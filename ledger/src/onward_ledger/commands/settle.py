@@ -10,14 +10,41 @@ from onward_ledger.action import Status
 from onward_ledger.commands.common import (
     DEFAULT_TOKEN_FILE,
     DEFAULT_URL,
+    AsJson,
     TokenFile,
     Url,
     Who,
+    connected,
     json_object,
     line,
+    show_json,
     speaking,
     told,
 )
+
+
+def reconcile(
+    action_id: Annotated[str | None, typer.Argument(help="The id of an action.")] = None,
+    run: Annotated[str | None, typer.Option(help="Every action of this run that is in flight or UNKNOWN.")] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = DEFAULT_TOKEN_FILE,
+) -> None:
+    """Ask the providers what became of an action, or of all actions of a run. Nothing is sent.
+
+    Exit 0: nothing of it is in flight or UNKNOWN any more. 8: something still is.
+    """
+    if (action_id is None) == (run is None):
+        raise typer.BadParameter("Name an action, or a run with --run.")
+    with told(), connected(url, token_file) as client:
+        actions = (client.reconcile(action_id),) if action_id is not None else client.reconcile_run(str(run))
+    if as_json:
+        show_json({"actions": [action.to_json() for action in actions]})
+    else:
+        for action in actions:
+            line(action)
+    if any(action.status in (Status.IN_FLIGHT, Status.UNKNOWN) for action in actions):
+        raise typer.Exit(8)
 
 
 def resolve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID
 
 from fastapi import APIRouter, Request
@@ -10,11 +11,20 @@ from fastapi.responses import JSONResponse
 
 from onward_ledger.action import Action, Status
 from onward_ledger.callers import Scope
-from onward_ledger.routes.common import ActionId, Limit, Principal, answer, ledger, may, may_touch, who
+from onward_ledger.errors import BadRequest
+from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, answer, ledger, may, may_touch, who
+from onward_ledger.store.outbox import Later
 from onward_ledger.values import Event
 from onward_ledger.wire import ActionBody, PartQuery, WithdrawBody
 
 router = APIRouter()
+
+
+class Mode(StrEnum):
+    """Who performs: this request, or the service after it."""
+
+    SYNC = "sync"
+    ASYNC = "async"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +43,37 @@ class EventList:
 
 @router.put("/actions/{action_id}", responses={200: {"model": Action}, 202: {"model": Action}})
 def put_action(
-    request: Request, action_id: ActionId, body: ActionBody, propose: bool = False, principal: Principal = None
+    request: Request,
+    action_id: ActionId,
+    body: ActionBody,
+    propose: bool = False,
+    mode: Mode = Mode.SYNC,
+    in_order: bool = False,
+    principal: Principal = None,
 ) -> JSONResponse:
     """Create or replay: the action is performed once, however often this is asked. `propose=1` stops at PREPARED.
 
-    200 is what stands (SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN), 202 a PREPARED record that waits for an approval.
+    `mode=async` stores it, answers at once, and the service performs it; with `in_order=1` behind everything of this
+    kind and resource that was stored in order before and is not settled. How it is performed is no part of the request:
+    whoever asks for it again, in either mode, is answered with the record.
+
+    200 is what stands (SUCCEEDED, FAILED, UNKNOWN, WITHDRAWN), 202 a record that waits for an approval or for the
+    service.
     """
     may(request, Scope.PERFORM, body.kind)
-    intent = body.intent(str(action_id))
-    return answer(ledger(request).put(intent, propose=propose, principal=who(request, principal)))
+    if propose and mode is Mode.ASYNC:
+        raise BadRequest("propose stops at PREPARED, mode=async performs: ask for one of them.")
+    if in_order and mode is Mode.SYNC:
+        raise BadRequest("in_order belongs to mode=async.")
+    intent, later = body.intent(str(action_id)), Later(in_order=in_order) if mode is Mode.ASYNC else None
+    return answer(ledger(request).put(intent, propose=propose, later=later, principal=who(request, principal)))
 
 
 @router.get("/actions/{action_id}", responses={200: {"model": Action}})
 def get_action(request: Request, action_id: ActionId) -> JSONResponse:
-    """One action, with the decision that stands for it."""
+    """One action, with the decision that stands for it, its place in the outbox and its look-ups in the background."""
     may(request, Scope.READ)
-    return JSONResponse(ledger(request).store.action(str(action_id)).to_json())
+    return JSONResponse(ledger(request).store.outbox.look(str(action_id)).to_json())
 
 
 @router.get("/actions", responses={200: {"model": ActionList}})
@@ -86,6 +111,19 @@ def reconcile(request: Request, action_id: ActionId) -> JSONResponse:
     """Settle an action in flight or unknown as far as its provider can tell; others are answered as they are."""
     may_touch(request, Scope.PERFORM, str(action_id))
     return JSONResponse(ledger(request).reconcile(str(action_id)).to_json())
+
+
+@router.post("/runs/{run_id}/reconcile", responses={200: {"model": ActionList}})
+def reconcile_run(request: Request, run_id: RunId) -> JSONResponse:
+    """Settle what a run has in flight or UNKNOWN, as far as providers can tell: each action as it stands then.
+
+    What somebody performs now is not waited for. Providers are asked for 20 seconds; ask again for the rest.
+    """
+    may(request, Scope.PERFORM)
+    for kind in {action.kind for action in ledger(request).store.look_ups.unsettled(str(run_id))}:
+        may(request, Scope.PERFORM, kind)
+    found = ledger(request).reconcile_run(str(run_id))
+    return JSONResponse({"actions": [action.to_json() for action in found]})
 
 
 @router.post("/actions/{action_id}/withdraw", responses={200: {"model": Action}})

@@ -75,5 +75,6 @@ def person(request: Request, header: str | None) -> tuple[str, bool]:
 
 
 def answer(action: Action) -> JSONResponse:
-    """202 while the action waits for something, 200 for what stands."""
-    return JSONResponse(action.to_json(), status_code=202 if action.status is Status.PREPARED else 200)
+    """202 while the action waits for something or somebody performs it, 200 for what stands."""
+    waits = action.status in (Status.PREPARED, Status.IN_FLIGHT)
+    return JSONResponse(action.to_json(), status_code=202 if waits else 200)

@@ -33,6 +33,10 @@ class LookUps:
         mine = {"me": me, "kinds": kinds, "asked_kinds": asked_kinds, "first_seconds": FIRST_SECONDS, "limit": limit}
         return [seen(row) for row in self._database.read("due_for_sweep", **mine)]
 
+    def unsettled(self, run_id: str) -> list[Action]:
+        """What a run has in flight or UNKNOWN."""
+        return [seen(row) for row in self._database.read("unsettled_of_run", run_id=run_id)]
+
     def take(self, action_id: str) -> int | None:
         """How often it was asked about; None when another instance does it now."""
         held_until = self._database.now() + timedelta(seconds=HOLD_SECONDS)

@@ -102,7 +102,9 @@ class Outbox:
             if action is None:
                 raise NotFound(f"There is no action {action_id}.")
             if tx.run("revive", action_id=action_id, now_at=now) == 1:
-                action = records.note(action, "retry", now, Cause(principal=principal, reason=reason))
+                action = records.note(
+                    action, "retry", now, Cause(principal=principal, reason=reason), not_before_at=None
+                )
             elif action.status not in FINAL and tx.one("outbox_entry", action_id=action_id) is None:
                 raise Conflict(f"Action {action_id} is not in the outbox: its caller performs it.", action=action)
         return replace(action, replayed=True)

@@ -12,9 +12,10 @@ from onward_ledger.database import Database, Row, statement
 from onward_ledger.errors import InProgress, NotFound
 from onward_ledger.keeping import Identity
 from onward_ledger.providers.interface import ApprovalPolicy, Found, Outcome, Provider, SendingProvider
-from onward_ledger.store import approvals, claims, fences, identity, operators, outcomes
+from onward_ledger.store import approvals, claims, fences, guards, identity, operators, outcomes
 from onward_ledger.store.approvals import Answer, Revocation
 from onward_ledger.store.claims import Answered, Call, Claimed, Sender, Step
+from onward_ledger.store.guards import Lost
 from onward_ledger.store.look_ups import LookUps
 from onward_ledger.store.operators import Resolution
 from onward_ledger.store.outbox import Outbox
@@ -98,6 +99,15 @@ class Store:
                 return action
         with self._records() as records:
             return outcomes.record(records, claimed, outcome, cause)
+
+    def complete(self, asked: Action, token: str, outcome: Outcome | Lost, cause: Cause) -> Action:
+        """What the caller of a guard knows about its claim; see `guards.complete`."""
+        if asked.claim_token == token:
+            action = guards.complete_at_once(self._database, asked, outcome, cause, self.now())
+            if action is not None:
+                return action
+        with self._records() as records:
+            return guards.complete(records, asked, token, outcome, cause)
 
     def lose(self, claimed: Action, cause: Cause) -> Action:
         """IN_FLIGHT becomes UNKNOWN: the sender has no answer."""

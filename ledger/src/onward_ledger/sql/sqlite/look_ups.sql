@@ -25,3 +25,8 @@ returning count
 
 -- name: note_look_up
 update look_ups set count = count + 1, answer = :answer, again_at = :again_at where action_id = :action_id
+
+-- name: unsettled_of_run
+select * from actions_seen
+where run_id = :run_id and status in ('IN_FLIGHT', 'UNKNOWN')
+order by created_at, action_id
