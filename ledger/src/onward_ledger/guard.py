@@ -12,7 +12,8 @@
     def create_ticket(title: str) -> Json: ...
     create_ticket(key, "The printer is on fire")        # runs once; later calls get the recorded result
 
-With an AsyncLedgerClient it is `async with`, and the function is async; `verify` may then be.
+For async code it is `async with` and `await effect.adone(…)`, with either client, and the function is async; `verify`
+may be async then.
 
 What the function raises says what became of the effect: NotSent (it did not happen, and may do later), Refused (a
 definite no), anything else: nobody knows. `verify` is asked when nobody knows: see `Verify`. Without one, an effect of
@@ -76,7 +77,7 @@ class Guard:
         self._epoch = epoch
 
     def action(self, key: ActionKey, *, resource: str, params: Mapping[str, Any], epoch: int | None = None) -> Effect:
-        """One effect: to be entered with `with`, or with `async with` where the client is an AsyncLedgerClient.
+        """One effect: to be entered with `with` (by a LedgerClient) or `async with` (by either client).
 
         Entering raises ParamsConflict when the key is recorded with another request, UnknownOutcome when it may have
         happened and nobody can tell, InProgress when somebody else performs it for longer than the client is patient.

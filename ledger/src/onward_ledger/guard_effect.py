@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import time
@@ -17,6 +18,7 @@ from onward_ledger.action import Action, Json, Status, canonical
 from onward_ledger.client import AsyncLedgerClient, LedgerClient
 from onward_ledger.errors import BadRequest, Conflict, LedgerError
 from onward_ledger.guard_protocol import Ask, Asking, Entered, Seen, Wanted, World
+from onward_ledger.protocol import Answer, Lost, Request, Wait
 
 log = logging.getLogger("onward_ledger")
 
@@ -122,6 +124,10 @@ class Effect:
         finally:
             _current.reset(before)
 
+    def is_running(self) -> bool:
+        """Whether this very code is what performs it."""
+        return _current.get() is self
+
     @property
     def remaining(self) -> float:
         """Seconds until the deadline; negative behind it."""
@@ -214,7 +220,7 @@ class Effect:
         except Exception as error:
             return _silent(action, error)
 
-    # With an AsyncLedgerClient.
+    # With either client.
 
     async def __aenter__(self) -> Effect:
         await self._arun(self._enter())
@@ -230,15 +236,18 @@ class Effect:
         await self._arun(self._leave(error))
 
     async def _arun(self, operation: Asking[T]) -> T:
-        if not isinstance(self._client, AsyncLedgerClient):
-            raise BadRequest("With a LedgerClient it is: with guard.action(…); async with needs an AsyncLedgerClient.")
         reply: Any = None
         while True:
             try:
                 step = operation.send(reply)
             except StopIteration as end:
                 return end.value
-            reply = await self._alook(step.action) if isinstance(step, Ask) else await self._client.step(step)
+            reply = await self._alook(step.action) if isinstance(step, Ask) else await self._astep(step)
+
+    async def _astep(self, step: Request | Wait) -> Answer | Lost | None:
+        if isinstance(self._client, AsyncLedgerClient):
+            return await self._client.step(step)
+        return await asyncio.to_thread(self._client.step, step)
 
     async def _alook(self, action: Action) -> World:
         try:
