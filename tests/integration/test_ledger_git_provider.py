@@ -1,5 +1,6 @@
 """The provider type `git` on a real bare repository: one commit, whatever is killed, late, lost or moved."""
 
+import base64
 import os
 import subprocess
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from onward_ledger.action import Status
 from onward_ledger.providers import git_commit
 from onward_ledger.providers.git import GitCommit, SeveralCommits
 from onward_ledger.providers.git_work import GitFailed, Workspace
@@ -19,16 +21,24 @@ from onward_ledger.providers.interface import (
     Deadline,
     DeadlinePassed,
     NotSent,
+    ProviderClass,
     Refused,
     Several,
 )
+from tests.support.configured import killed_in_the_send, ledger_over, perform
 from tests.support.git_repos import Repository, commit_action, file, provider_of
+from tests.support.git_server import PASSWORD, USER, git_server
 from tests.support.killed import die, run_killed, start
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    return Repository(tmp_path_factory.mktemp("template"))
+
+
 @pytest.fixture
-def repository(tmp_path):
-    return Repository(tmp_path)
+def repository(template, tmp_path):
+    return Repository(tmp_path, like=template)
 
 
 @pytest.fixture
@@ -104,6 +114,18 @@ def test_a_new_branch_is_made_from_any_commit_or_from_nothing(provider, reposito
     assert isinstance(provider.send(replace(first, action_id=first.run_id), Deadline(30)), Refused), "it is there now"
 
 
+def test_a_repository_of_the_newer_object_format_takes_a_commit_too(tmp_path):
+    repository = Repository(tmp_path, object_format="sha256")
+    wanted = commit_action(repository.tip("main"))
+    assert len(wanted.params["base"]) == 64
+    provider = provider_of(tmp_path)
+    provider.validate(wanted.run_id, wanted.resource, wanted.params)
+    applied = provider.send(wanted, Deadline(30))
+    assert isinstance(applied, Applied), applied
+    repository.commit("main", {"README.md": "# Mine\n"})
+    assert provider.lookup(wanted) == applied
+
+
 def test_the_commit_follows_from_the_record_alone(provider, repository, tmp_path, wanted):
     first = provider.send(wanted, Deadline(30)).provider_id
     for ref in repository.refs():
@@ -151,8 +173,10 @@ def test_a_commit_is_remembered_when_its_branch_is_gone_or_taken_back(repository
     take_back()
     assert provider.lookup(wanted) == applied == provider.send(wanted, Deadline(30))
     assert repository.tip(branch) == (None if what == "deleted" else wanted.params["base"])
-    # Control: without marker refs the repository forgets, as the documentation says, and it is pushed again.
+    # Control: without marker refs the repository forgets, and it is pushed again: that one is not called idempotent.
     forgetful = provider_of(tmp_path, marker_refs=False)
+    assert provider.provider_class is ProviderClass.IDEMPOTENT
+    assert forgetful.provider_class is ProviderClass.QUERYABLE
     repository.git("update-ref", "-d", marker(wanted))
     assert forgetful.lookup(wanted) == Absent()
     assert forgetful.send(wanted, Deadline(30)) == applied
@@ -410,6 +434,18 @@ def test_a_server_that_dies_in_the_push_leaves_the_outcome_unknown_and_then_one_
     assert_one_commit(tmp_path, repository, wanted, found=found)
 
 
+@pytest.mark.parametrize(("window", "claims"), [("before", 2), ("after", 1)])
+def test_a_service_that_is_killed_around_its_send_ends_with_one_commit_and_its_receipt(
+    repository, tmp_path, wanted, window, claims
+):
+    run_killed(killed_in_the_send, tmp_path, provider_of, (), wanted, window)
+    with ledger_over(tmp_path, provider_of(tmp_path)) as ledger:
+        done = perform(ledger, wanted)
+        assert (done.status, done.claims, done.provider_id) == (Status.SUCCEEDED, claims, repository.tip("main"))
+        assert perform(ledger, wanted).receipt == done.receipt
+    assert repository.of_action(wanted) == [done.provider_id]
+
+
 def test_four_services_that_send_at_once_make_one_commit(repository, tmp_path, wanted):
     processes = [start(send, tmp_path, wanted) for _ in range(4)]
     for process in processes:
@@ -465,3 +501,76 @@ def test_git_takes_nothing_from_the_configuration_of_the_user(repository, tmp_pa
     monkeypatch.delenv("GIT_DIR")
     listed = subprocess.run(["git", "ls-remote", f"file://{repository.path}"], capture_output=True, text=True)
     assert "/nowhere" in listed.stderr, "control: this configuration has an effect on others"
+
+
+def test_a_commit_goes_over_https_with_a_password_that_is_told_to_nobody_else(
+    repository, tmp_path, wanted, monkeypatch
+):
+    (tmp_path / "password").write_text(PASSWORD + "\n")
+    with git_server(repository) as url:
+        login = {"repository": url, "ca_file": "ca.pem", "username": USER, "password_file": "password"}
+        commands, real = [], subprocess.Popen
+        monkeypatch.setattr(
+            subprocess, "Popen", lambda command, **more: (commands.append(command), real(command, **more))[1]
+        )
+        provider = provider_of(tmp_path, **login)
+        assert provider.lookup(wanted) == Absent()
+        applied = provider.send(wanted, Deadline(30))
+        assert isinstance(applied, Applied), applied
+        assert repository.tip("main") == applied.provider_id and repository.refs()[marker(wanted)]
+        assert provider.lookup(wanted) == applied
+        encoded = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        told = f"{commands} {applied} {vars(provider)}"
+        assert len(commands) > 8 and PASSWORD not in told and encoded not in told
+        # Controls: another password, and a certificate of somebody else.
+        (tmp_path / "password").write_text("wrong-word")
+        outcome = provider_of(tmp_path, **login).send(wanted, Deadline(30))
+        assert isinstance(outcome, NotSent) and "wrong-word" not in outcome.reason
+        (tmp_path / "password").write_text(PASSWORD)
+        assert isinstance(provider_of(tmp_path, **login | {"ca_file": None}).send(wanted, Deadline(30)), NotSent)
+
+
+def test_a_repository_that_may_be_read_only_is_definitely_not_pushed_to(repository, tmp_path, wanted):
+    (tmp_path / "password").write_text(PASSWORD)
+    with git_server(repository) as url:
+        repository.git("config", "http.receivepack", "false")
+        login = {"repository": url, "ca_file": "ca.pem", "username": USER, "password_file": "password"}
+        outcome = provider_of(tmp_path, **login).send(wanted, Deadline(30))
+        assert isinstance(outcome, NotSent) and "403" in outcome.reason, outcome
+        repository.git("config", "http.receivepack", "true")
+        assert isinstance(provider_of(tmp_path, **login).send(wanted, Deadline(30)), Applied)
+
+
+@pytest.mark.parametrize(
+    ("receive", "kind"),
+    [
+        ("echo ERROR: no write access >&2; exit 128", NotSent),
+        ("exit 255", NotSent),
+        ('sh -c "$command"', Applied),
+    ],
+)
+def test_over_ssh_a_connection_that_does_not_get_in_is_definite(
+    repository, tmp_path, wanted, monkeypatch, receive, kind
+):
+    """The program `ssh` is one of ours here: it runs the command on this machine, or fails as a network does."""
+    fake = tmp_path / "bin" / "ssh"
+    fake.parent.mkdir()
+    fake.write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/called
+for command in "$@"; do :; done
+case "$command" in
+  git-receive-pack*) {receive} ;;
+  *) exec sh -c "$command" ;;
+esac
+"""
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    provider = provider_of(tmp_path, repository=f"ssh://git@host.test{repository.path}", ssh_key_file="key")
+    outcome = provider.send(wanted, Deadline(30))
+    assert isinstance(outcome, kind), outcome
+    called = (tmp_path / "called").read_text()
+    assert "BatchMode=yes" in called and f"-i {tmp_path}/key git@host.test git-receive-pack" in called
+    fake.unlink()
+    assert_one_commit(tmp_path, repository, wanted, found=Applied if kind is Applied else Absent)

@@ -10,8 +10,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from onward_ledger.action import Intent, Status
-from onward_ledger.ledger import Ledger
+from onward_ledger.action import Status
 from onward_ledger.objects import Objects, digest_of
 from onward_ledger.providers import mail as mail_module
 from onward_ledger.providers import mail_message
@@ -19,7 +18,7 @@ from onward_ledger.providers.configured import Context
 from onward_ledger.providers.interface import Applied, CannotTell, Deadline, DeadlinePassed, NotSent, Refused
 from onward_ledger.providers.mail import from_settings
 from onward_ledger.providers.mail_session import Session
-from onward_ledger.store import open_store
+from tests.support.configured import ledger_over, perform
 from tests.support.killed import die, run_killed, start
 from tests.support.mail_server import PASSWORD, USER, mail_server, make_certificate
 from tests.unit.test_ledger_action import RUN, action
@@ -253,22 +252,6 @@ def test_an_attachment_that_is_not_there_is_refused_before_the_server_is_asked(p
 # What a killed service leaves: at most one mail, and a record that says UNKNOWN.
 
 
-def ledger_of(folder, port):
-    """A ledger with one kind, as a process has it; the store is the folder's."""
-    opened = open_store(f"sqlite:///{folder / 'ledger.db'}")
-    opened.database.migrate()
-    opened.liveness.hold()
-    ledger = Ledger(opened.store, {"mail.send": provider_of(folder, port)})
-    opened.store.start_instance(
-        ledger.instance, lock_key=opened.liveness.lock_key or 1, version="test", host="here", pid=1
-    )
-    return ledger, opened
-
-
-def intent_of(wanted):
-    return Intent(key=wanted.key, kind=wanted.kind, resource=wanted.resource, params=wanted.params, epoch=1)
-
-
 MOMENTS = ("session", "address", "announce", "content")
 
 
@@ -292,29 +275,24 @@ def killed_at(folder, port, moment, window):
         die()
 
     setattr(owner, moment, dying_session if moment == "session" else dying)
-    perform(folder, port)
+    perform_mail(folder, port)
 
 
-def perform(folder, port):
-    ledger, _ = ledger_of(folder, port)
-    ledger.put(intent_of(mail()), propose=False)
+def perform_mail(folder, port):
+    with ledger_over(folder, provider_of(folder, port)) as ledger:
+        return perform(ledger, mail())
 
 
 def assert_unknown_and_not_sent_again(folder, server, mails):
     """The next service says UNKNOWN, as often as it is asked, and the server hears nothing more."""
-    ledger, opened = ledger_of(folder, server.port)
-    try:
-        heard = len(server.said)
-        ledger.store.lose_gone(ledger.sender)
+    heard = len(server.said)
+    with ledger_over(folder, provider_of(folder, server.port)) as ledger:
         for _ in range(3):
-            action = ledger.put(intent_of(mail()), propose=False)
+            action = perform(ledger, mail())
             assert (action.status, action.claims) == (Status.UNKNOWN, 1)
         assert ledger.reconcile(action.action_id).status is Status.UNKNOWN
-        assert len(server.said) == heard
-        assert len(server.accepted) == mails
-    finally:
-        opened.liveness.release()
-        opened.database.close()
+    assert len(server.said) == heard
+    assert len(server.accepted) == mails
 
 
 @pytest.mark.parametrize("window", ["before", "after"])
@@ -327,7 +305,7 @@ def test_killed_at_any_moment_there_is_at_most_one_mail_and_the_record_is_unknow
 
 def test_killed_while_the_server_has_the_mail_and_has_not_replied_there_is_one_mail(server, tmp_path):
     server.behave(after="hang")
-    process = start(perform, tmp_path, server.port)
+    process = start(perform_mail, tmp_path, server.port)
     server.wait_for("ACCEPTED")
     process.kill()
     process.join(20)
@@ -338,13 +316,11 @@ def test_killed_while_the_server_has_the_mail_and_has_not_replied_there_is_one_m
 
 def test_a_lost_reply_is_unknown_until_a_person_settles_it(server, tmp_path):
     server.behave(after="drop")
-    ledger, opened = ledger_of(tmp_path, server.port)
-    assert ledger.put(intent_of(mail()), propose=False).status is Status.UNKNOWN
-    server.behave()
-    assert ledger.put(intent_of(mail()), propose=False).status is Status.UNKNOWN
-    assert len(server.accepted) == 1
-    opened.liveness.release()
-    opened.database.close()
+    with ledger_over(tmp_path, provider_of(tmp_path, server.port)) as ledger:
+        assert perform(ledger, mail()).status is Status.UNKNOWN
+        server.behave()
+        assert perform(ledger, mail()).status is Status.UNKNOWN
+        assert len(server.accepted) == 1
 
 
 def test_control_an_eager_resend_and_a_fresh_message_id_are_two_mails_in_the_server_s_log(

@@ -1,6 +1,7 @@
 """A bare repository as somebody else's server has it, and what can go wrong there: hooks, locks, other people."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,11 +19,14 @@ _SOMEBODY = {
 
 
 class Repository:
-    """A bare repository in a folder, with a branch `main` of two commits."""
+    """A bare repository in a folder, with a branch `main` of two commits: a new one, or a copy of another."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, object_format="sha1", like: "Repository | None" = None) -> None:
         self.path = folder / "site.git"
-        self.git("init", "--quiet", "--bare", str(self.path))
+        if like is not None:
+            shutil.copytree(like.path, self.path)
+            return
+        self.git("init", "--quiet", "--bare", f"--object-format={object_format}", str(self.path))
         self.git("config", "uploadpack.allowFilter", "true")
         self.commit("main", {"README.md": "# Site\n", "run.sh": "echo\n", "pages/index.html": "<p>one</p>\n"})
         self.commit("main", {"pages/index.html": "<p>two</p>\n"})

@@ -6,8 +6,9 @@ expected commit, so of two sends one has its effect and the other finds it. In t
 `refs/onward/<action_id>` is made, which must not be there before. It is the idempotency key, and the repository keeps
 it: also when the branch is merged and deleted, or reset by a person, nothing is pushed a second time.
 
-Without marker refs (`marker_refs = false`) the key is the commit in the branch, and is forgotten with it: whoever takes
-the branch back to its base makes room for the same commit again.
+Without marker refs (`marker_refs = false`, for servers that take branches only) the commit is all that the repository
+remembers, and whoever takes the branch back to its base makes room for it again. So the class is queryable then: the
+look-up searches the branch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from onward_ledger.objects import Objects
 from onward_ledger.providers.configured import Context
 from onward_ledger.providers.git_commit import TRAILER, check_params, commit_stream, obstacle
 from onward_ledger.providers.git_settings import GitSettings, remote_of
-from onward_ledger.providers.git_work import GitFailed, Remote, Workspace, remove_leftovers
+from onward_ledger.providers.git_work import NOT_IN, GitFailed, Remote, Workspace, remove_leftovers
 from onward_ledger.providers.interface import (
     Absent,
     Applied,
@@ -39,8 +40,8 @@ from onward_ledger.providers.interface import (
 from onward_ledger.providers.staged import read_staged
 
 _OURS = "refs/heads/onward"  # in a workspace
-# What is said while others hold the refs, a disk is full, or a server is not set up for this: it may do later.
-_FOR_NOW = ("lock", "failed to update ref", "transaction failed", "unpacker error", "stale info", "--atomic")
+# What is said while others hold the refs, a disk is full, or a server is not set up for us: it may do later.
+_FOR_NOW = ("lock", "failed to update ref", "transaction failed", "unpacker error", "stale info", NOT_IN)
 
 
 class SeveralCommits(Exception):
@@ -70,6 +71,8 @@ class GitCommit(SendingProvider):
 
     def __init__(self, kind: str, *, settings: GitSettings, remote: Remote, staging: Objects) -> None:
         self.kind = kind
+        if not settings.marker_refs:
+            self.provider_class = ProviderClass.QUERYABLE
         self._settings = settings
         self._remote = remote
         self._staging = staging
@@ -170,34 +173,28 @@ class GitCommit(SendingProvider):
                 return self._elsewhere(work, action, there)
         except GitFailed as error:
             return NotSent(f"The push was rejected: {refusal}; and then: {error}")
-        for_now = any(word in refusal for word in _FOR_NOW)
-        return (
-            NotSent(f"The push was rejected: {refusal}.") if for_now else Refused(f"The push was rejected: {refusal}.")
-        )
+        reason = f"The push was rejected: {refusal}."
+        return NotSent(reason) if any(word in refusal for word in _FOR_NOW) else Refused(reason)
 
     def _find(self, work: Workspace, action: Action, there: dict[str, str]) -> Found:
-        """What the repository has of this action.
+        """What the repository has of this action; GitFailed where it cannot be read.
 
         The branch says more than the marker: it shows duplicates, and what became of the commit in a rebase.
         """
         marker, tip, base = there.get(_marker(action)), there.get(_branch(action)), action.params["base"]
-        unsure: str | None = None
+        cut = False
         if tip is not None and tip != base:
-            try:
-                work.fetch_history(tip, self._settings.search_depth)
-                history = work.history(tip, base)
-                ours = sorted(work.saying(f"{TRAILER}: {action.action_id}", tip) & history.commits)
-            except GitFailed as error:
-                ours, unsure = list[str](), str(error)
-            else:
-                unsure = "The branch is longer than the search is deep." if history.cut else None
+            work.fetch_history(tip, self._settings.search_depth)
+            history = work.history(tip, base)
+            cut = history.cut
+            ours = sorted(work.saying(f"{TRAILER}: {action.action_id}", tip) & history.commits)
             if len(ours) > 1:
                 return Several(tuple(self._applied(action, commit) for commit in ours))
             if ours:
                 return self._applied(action, ours[0])
         if marker is not None:
             return self._applied(action, marker)
-        return Absent() if unsure is None else CannotTell(unsure)
+        return CannotTell("The branch is longer than the search is deep.") if cut else Absent()
 
     def _applied(self, action: Action, commit: str) -> Applied:
         params = action.params

@@ -24,8 +24,18 @@ from onward_ledger.providers.interface import Deadline
 
 PROTOCOLS = ("file", "ssh", "https")
 PREFIX = "onward-git-"
+NOT_IN = "the repository was not entered"  # why a push had no effect, in the words of `Workspace.push`
 _INHERITED = ("PATH", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 _OLD_SECONDS = 24 * 3600
+# Git's last words when a push ended before anything of it was sent: in finding or entering the other repository.
+_NOT_IN = (
+    "fatal: unable to access",
+    "fatal: Authentication failed",
+    "fatal: could not read Username",
+    "fatal: Could not read from remote repository",
+    "fatal: the remote end hung up upon initial contact",
+    "fatal: the receiving end does not support --atomic",
+)
 
 _ENVIRONMENT = {
     "LC_ALL": "C",
@@ -153,8 +163,9 @@ class Workspace:
         code, out, error = self._execute("push", *options, "origin", *refspecs)
         if code == 0:
             return None
-        if "does not support --atomic push" in error:
-            return "the server does not support --atomic push"
+        fatal = [line for line in error.splitlines() if line.startswith("fatal:")]
+        if fatal and fatal[-1].startswith(_NOT_IN):
+            return f"{NOT_IN}: {_last_words(error)}"
         answers = [line.split("\t") for line in out.decode(errors="replace").splitlines() if line[1:2] == "\t"]
         if answers and all(flag == "!" and _says_no(why) for flag, _, why in answers):
             return "; ".join(dict.fromkeys(why for _, _, why in answers))
