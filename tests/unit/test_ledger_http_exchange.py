@@ -192,6 +192,22 @@ def test_a_server_that_answers_byte_by_byte_takes_no_longer_either(head):
         stop.set()
 
 
+def test_nor_does_one_that_never_pauses():
+    """Whose next byte is always there: no limit of a single read, however short, would ever be met."""
+
+    def script(peer, number):
+        peer.request()
+        peer.say(b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            peer.say(b"1\r\na\r\n" * 100)
+
+    with raw_server(script) as server, exchange(server.port, most_answer_bytes=64 << 20) as api:
+        began = time.monotonic()
+        with pytest.raises(Lost, match="deadline"):
+            api.ask(POST, Deadline(0.2))
+        assert time.monotonic() - began < 3
+
+
 class Passing(Deadline):
     """A deadline that passes at its second check, as for a process that was suspended in between."""
 

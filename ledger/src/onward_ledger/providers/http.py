@@ -201,8 +201,7 @@ class HttpProvider(SendingProvider):
         try:
             document = answer.document
         except NotJson as error:
-            needed = bool(reading.success or reading.refusal)
-            if needed or (reading.provider_id is not None and not answer.truncated):
+            if reading.success or reading.refusal:
                 raise Doubtful(f"{self._host} answered {answer.status}, and: {error}") from None
             document = MISSING
         if reading.refusal and _holds(reading.refusal, document):
