@@ -182,15 +182,16 @@ def send(folder, port, seconds):
     assert isinstance(provider_of(folder, port).send(mail(), Deadline(seconds)), NotSent)
 
 
-def test_nothing_is_announced_behind_the_deadline(provider, server, monkeypatch):
-    real, deadline = Session.address, Deadline(20)
+@pytest.mark.parametrize("step", ["address", "announce"])
+def test_no_content_is_sent_behind_the_deadline(provider, server, monkeypatch, step):
+    real, deadline = getattr(Session, step), Deadline(20)
 
     def slow(*arguments, **more):
         found = real(*arguments, **more)
         object.__setattr__(deadline, "began", -1e9)
         return found
 
-    monkeypatch.setattr(Session, "address", slow)
+    monkeypatch.setattr(Session, step, slow)
     with pytest.raises(DeadlinePassed):
         provider.send(mail(), deadline)
     assert server.accepted == [] and "CONTENT" not in server.said

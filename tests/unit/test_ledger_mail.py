@@ -173,6 +173,14 @@ def test_a_server_that_is_not_there_is_definite(context):
     assert isinstance(provider.send(missing, Deadline(5)), Refused)
 
 
+def test_a_mail_that_the_library_cannot_write_is_refused_and_leaves_no_question(provider, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no such charset")
+
+    monkeypatch.setattr("onward_ledger.providers.mail.message_of", fail)
+    assert provider.send(mail(), Deadline(5)) == Refused("The mail cannot be written: no such charset")
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

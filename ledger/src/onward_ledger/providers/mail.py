@@ -29,6 +29,7 @@ from onward_ledger.providers.interface import (
     NotSent,
     Outcome,
     ProviderClass,
+    Refused,
     SendingProvider,
 )
 from onward_ledger.providers.mail_message import (
@@ -117,7 +118,10 @@ class Mail(SendingProvider):
         staged = read_staged(self._staging, action.params.get("attachments", []))
         if not isinstance(staged, list):
             return staged
-        message = message_of(action, sender=self._sender, domain=self._domain, attachments=staged)
+        try:
+            message = message_of(action, sender=self._sender, domain=self._domain, attachments=staged)
+        except Exception as error:  # whatever the library does not like: nothing was sent, and nobody needs to ask
+            return Refused(f"The mail cannot be written: {error}")
         utf8 = needs_utf8(action.params, self._sender)
         try:
             with session(self._server, deadline) as server:
@@ -129,6 +133,7 @@ class Mail(SendingProvider):
                 no = server.announce()
                 if no is not None:
                     return no
+                deadline.check()  # the permission may have taken its time, and counts for nothing yet
                 return self._outcome(action, message, server.content(message))
         except Unready as error:
             return NotSent(f"The mail server was not ready: {error}")
