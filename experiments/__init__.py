@@ -35,6 +35,8 @@ Read in this order; each file stands alone.
     demo           the first minute
     anygraph/      the same for somebody else's graph
     bench, benchmarks/    what it all costs
+    peers_ledger, peers/  our ledger beside its peers: the same faults for all
+    bench_ledger, ledger_benchmarks/    what the ledger costs, alone and beside its peers
 
 No product code knows of any of this: points are reached by wrapping the product's classes from here.
 """

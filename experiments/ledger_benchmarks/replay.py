@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
@@ -19,14 +20,18 @@ from experiments.ledger_benchmarks.place import Place, open_place
 
 NAME = "replay"
 ROUNDS_EACH = 10
-REPLAYS_LOOKED_AT = 20  # in each round, so that a single one's row, or byte, would show
+LOOKED_AT = 20  # in each round, so that a single one's row, or byte, would show
 
 RATIO = Declared(key="ledger_replay_ratio", unit="ratio", says="a replay against one ping and one read")
-WAL = Declared(key="replay_wal_bytes", unit="bytes", target=0, says=f"write-ahead log of {REPLAYS_LOOKED_AT} replays")
-ROWS = Declared(key="replay_rows", unit="rows", target=0, says=f"rows that {REPLAYS_LOOKED_AT} replays leave")
+WAL = Declared(key="replay_wal_bytes", unit="bytes", target=0, says=f"write-ahead log of {LOOKED_AT} replays")
+ROWS = Declared(key="replay_rows", unit="rows", target=0, says=f"rows that {LOOKED_AT} replays leave")
 COMMITS = Declared(
-    key="replay_writes", unit="commits", target=0, says=f"transactions of {REPLAYS_LOOKED_AT} replays that wrote"
+    key="replay_writes", unit="commits", target=0, says=f"transactions of {LOOKED_AT} replays that wrote"
 )
+FRESH_WAL = Declared(
+    key="fresh_wal_bytes", unit="bytes", says=f"write-ahead log of {LOOKED_AT} fresh actions, looked at in the same way"
+)
+FRESH_ROWS = Declared(key="fresh_rows", unit="rows", says=f"rows that {LOOKED_AT} fresh actions leave")
 MS = Declared(key="ledger_replay_ms", unit="ms", says="a replay")
 P95 = Declared(key="ledger_replay_p95_ms", unit="ms", says="a replay, 95th percentile")
 AGAINST = {
@@ -36,7 +41,7 @@ AGAINST = {
 THEIRS = {
     name: Declared(key=f"{name}_replay_ms", unit="ms", says=f"a replay of {title}") for name, title in TITLES.items()
 }
-DECLARED = (RATIO, WAL, ROWS, COMMITS, MS, P95, *AGAINST.values(), *THEIRS.values())
+DECLARED = (RATIO, WAL, ROWS, COMMITS, FRESH_WAL, FRESH_ROWS, MS, P95, *AGAINST.values(), *THEIRS.values())
 
 
 def measure(services: Services, rounds: int, teller: Teller) -> Measured:
@@ -58,15 +63,19 @@ def measure(services: Services, rounds: int, teller: Teller) -> Measured:
         }
         taken = interleave(NAME, subjects, rounds=rounds * ROUNDS_EACH, teller=teller)
         # By themselves: what others write in between would be counted.
-        taken |= interleave(
-            "replay writes", {"writes": lambda: _written(place, asked, looking)}, rounds=rounds, teller=teller
-        )
+        looked: dict[str, Subject] = {
+            "replays": lambda: _written(place, lambda: asked, looking),
+            "fresh actions": lambda: _written(place, place.fresh, looking),
+        }
+        taken |= interleave("replay, what is written", looked, rounds=rounds, teller=teller)
     ours = taken["onward"]
     figures: list[Figure] = [
         quotient(RATIO, ours, taken["floor"], taken["floor again"]),
-        amount(WAL, taken["writes, WAL bytes"]),
-        amount(ROWS, taken["writes, rows"]),
-        amount(COMMITS, taken["writes, commits"]),
+        amount(WAL, taken["replays, WAL bytes"]),
+        amount(ROWS, taken["replays, rows"]),
+        amount(COMMITS, taken["replays, commits"]),
+        amount(FRESH_WAL, taken["fresh actions, WAL bytes"]),
+        amount(FRESH_ROWS, taken["fresh actions, rows"]),
         amount(MS, ours),
         tail(P95, ours, 0.95),
         *(quotient(AGAINST[name], ours, taken[name]) for name in theirs),
@@ -80,10 +89,10 @@ def _timed(perform: object, key: str) -> float:
     return milliseconds(lambda: perform(key))
 
 
-def _written(place: Place, asked: bytes, looking: Connection) -> dict[str, float]:
-    """What some replays wrote. The median over the rounds: the server itself tidies up now and then."""
+def _written(place: Place, make: Callable[[], bytes], looking: Connection) -> dict[str, float]:
+    """What some requests wrote. The figure is the median over the rounds: the server itself tidies up now and then."""
     before, began, wal = sum(rows(looking).values()), transactions(looking), wal_position(looking)
-    for _ in range(REPLAYS_LOOKED_AT):
-        place.ask(asked)
+    for _ in range(LOOKED_AT):
+        place.ask(make())
     found = {"WAL bytes": wal_position(looking) - wal, "commits": transactions(looking) - began}
     return {**found, "rows": sum(rows(looking).values()) - before}
