@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, and what it signs for 127.0.0.1 and for clients. Made in memory, in no time."""
+"""Certificates for tests: an authority, and what it signs for servers and for clients. Made in memory, in no time."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -40,10 +40,11 @@ class Authority:
             .not_valid_after(now + timedelta(days=1))
         )
 
-    def sign(self, name, *, address=None) -> Certificate:
-        """A certificate for a server at this address, or without one for a client."""
+    def sign(self, name, *, address=None, host=None) -> Certificate:
+        """A certificate for a server at this address or of this name, or without either for a client."""
         key = ec.generate_private_key(ec.SECP256R1())
-        use = ExtendedKeyUsageOID.SERVER_AUTH if address else ExtendedKeyUsageOID.CLIENT_AUTH
+        names = [x509.IPAddress(ip_address(address))] if address else [x509.DNSName(host)] if host else []
+        use = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
         builder = (
             self._builder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -51,9 +52,8 @@ class Authority:
             .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
-        if address:
-            names = x509.SubjectAlternativeName([x509.IPAddress(ip_address(address))])
-            builder = builder.add_extension(names, critical=False)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         made = Certificate(file=self._folder / f"{name}.crt", key=self._folder / f"{name}.key")
         made.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
