@@ -7,6 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,6 +62,38 @@ def test_no_two_keys_share_an_id():
 def test_a_key_that_could_be_read_two_ways_is_refused(key):
     with pytest.raises(BadRequest):
         ActionKey(*key)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(-(2**53) + 1, 2**53 - 1)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+)
+
+
+@given(JSON)
+def test_the_canonical_form_is_that_of_rfc_8785(value):
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+def test_the_canonical_form_of_what_is_written_the_fast_way_is_that_of_rfc_8785():
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x11000), 0x1F600, 0x10FFFF]))
+    for value in (every, {"b": every, "a": [1, True, None, {}], "": ()}, [], {}, -0, Status.UNKNOWN):
+        assert canonical(value) == rfc8785.dumps(value)
+    for names in ("\ue000\U0001f600", "a\u00e9", "zA"):
+        assert canonical(dict.fromkeys(names, 1)) == rfc8785.dumps(dict.fromkeys(names, 1))
+
+
+def test_what_is_no_json_has_no_canonical_form():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in ("\ud800", {"\ud800": 1}, {1: 2}, {"a": NOW}, {"a": {1, 2}}, 10**4000, deep):
+        with pytest.raises(BadRequest):
+            canonical(value)
 
 
 def test_the_request_hash_is_that_of_the_canonical_json():

@@ -24,6 +24,7 @@ makes PREPARED SUCCEEDED (`find`).
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 import uuid
@@ -43,6 +44,9 @@ Json = dict[str, Any]
 # What RFC 8785 numbers can hold exactly. A float beyond it is an integer too, and is refused the same way: its
 # canonical text would read back as an integer that no other reader can hold.
 LARGEST_INTEGER = 2**53 - 1
+
+# Writes what RFC 8785 asks for, as far as `_is_simple` goes.
+_SORTED = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 _NAME = re.compile(r"[A-Za-z0-9_.:#-]{1,100}")
 
@@ -125,8 +129,9 @@ class ActionKey:
 
 def canonical(value: object) -> bytes:
     """RFC 8785 bytes of a JSON value; numbers that two readers could read differently are a BadRequest."""
-    _refuse_numbers(value)
     try:
+        if _is_simple(value):
+            return _SORTED.encode(value).encode()
         return rfc8785.dumps(cast(Any, value))
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"This is not a JSON value: {error}.") from None
@@ -159,19 +164,34 @@ def request_hash(kind: str, resource: str, params: Mapping[str, Any]) -> str:
     return digest({"kind": kind, "resource": resource, "params": dict(params)})
 
 
-def _refuse_numbers(value: object) -> None:
-    """Walk without recursion: depth is the caller's to choose."""
+def _is_simple(value: object) -> bool:
+    """Whether Python's own encoder, which is five times as fast, writes the canonical form: there is no float, and
+    names are ASCII, so that they sort alike. Refuses numbers on its way, without recursion: depth is the caller's to
+    choose.
+    """
     waiting: list[object] = [value]
+    simple = True
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
-            waiting.extend(cast(dict[object, object], item).values())
+            members = cast(dict[object, object], item)
+            waiting.extend(members.values())
+            simple = simple and all(isinstance(name, str) and name.isascii() for name in members)
         elif isinstance(item, list | tuple):
             waiting.extend(cast(list[object], item))
-        elif isinstance(item, float) and not math.isfinite(item):
-            raise BadRequest("Numbers must be finite: NaN and infinity have no JSON form.")
-        elif isinstance(item, int | float) and abs(item) > LARGEST_INTEGER:
-            raise BadRequest(f"The number {item} is beyond 2^53 - 1; send it as a string.")
+        elif isinstance(item, int | float):
+            _refuse_number(item)
+            simple = simple and isinstance(item, int)
+        else:
+            simple = simple and (item is None or isinstance(item, str))
+    return simple
+
+
+def _refuse_number(item: float) -> None:
+    if isinstance(item, float) and not math.isfinite(item):
+        raise BadRequest("Numbers must be finite: NaN and infinity have no JSON form.")
+    if abs(item) > LARGEST_INTEGER:
+        raise BadRequest(f"The number {item} is beyond 2^53 - 1; send it as a string.")
 
 
 def instant(value: object) -> datetime | None:
