@@ -84,6 +84,20 @@ def test_a_commit_is_pushed_and_found_and_a_second_send_changes_nothing(provider
     repository.git("fsck", "--strict", "--no-dangling")
 
 
+@pytest.mark.parametrize("setting", ["uploadpack.allowFilter", "receive.advertiseAtomic", "receive.fsckObjects"])
+def test_a_server_that_is_set_up_in_another_way(provider, repository, wanted, setting):
+    """One that sends all of a commit where a part would do, one without atomic pushes, and one that looks closely."""
+    repository.git("config", setting, "true" if setting == "receive.fsckObjects" else "false")
+    outcome = provider.send(wanted, Deadline(30))
+    if setting == "receive.advertiseAtomic":
+        assert isinstance(outcome, NotSent) and "--atomic" in outcome.reason
+        assert repository.refs() == {"refs/heads/main": wanted.params["base"]}
+        return
+    assert isinstance(outcome, Applied), outcome
+    repository.commit("main", {"README.md": "# Mine\n"})
+    assert provider.lookup(wanted) == outcome
+
+
 def test_files_are_replaced_deleted_and_stay_executable(provider, repository):
     base = repository.tip("main")
     files = [file("run.sh"), file("pages/index.html", b"other\n"), file('odd/näme "x" #1.txt')]

@@ -189,6 +189,7 @@ def test_a_mail_that_the_library_cannot_write_is_refused_and_leaves_no_question(
         ({"username": "u"}, "go together"),
         ({"password_env": "PATH"}, "go together"),
         ({"username": "u", "password_env": "NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
+        ({"username": "ü", "password_env": "PATH"}, "must be ASCII"),
         ({"sender": "nobody"}, "sender: 'nobody' is not a mail address"),
         ({"sender": "x <a@b>, <c@d>"}, "sender"),
         ({"sender": "ledger@bücher.example"}, "domain"),

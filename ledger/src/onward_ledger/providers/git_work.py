@@ -27,7 +27,7 @@ PREFIX = "onward-git-"
 NOT_IN = "the repository was not entered"  # why a push had no effect, in the words of `Workspace.push`
 _INHERITED = ("PATH", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy")
 _OLD_SECONDS = 24 * 3600
-# Git's last words when a push ended before anything of it was sent: in finding or entering the other repository.
+# What git says when a push ended before anything of it was sent: in finding or entering the other repository.
 _NOT_IN = (
     "fatal: unable to access",
     "fatal: Authentication failed",
@@ -163,12 +163,13 @@ class Workspace:
         code, out, error = self._execute("push", *options, "origin", *refspecs)
         if code == 0:
             return None
-        fatal = [line for line in error.splitlines() if line.startswith("fatal:")]
-        if fatal and fatal[-1].startswith(_NOT_IN):
-            return f"{NOT_IN}: {_last_words(error)}"
         answers = [line.split("\t") for line in out.decode(errors="replace").splitlines() if line[1:2] == "\t"]
         if answers and all(flag == "!" and _says_no(why) for flag, _, why in answers):
             return "; ".join(dict.fromkeys(why for _, _, why in answers))
+        # The look for common commits that a push begins with may fail by itself; what it says is not about the push.
+        said = error.rpartition("push negotiation failed")[2].splitlines()
+        if not answers and any(line.startswith(_NOT_IN) for line in said):
+            return f"{NOT_IN}: {_last_words(error)}"
         raise GitFailed(_last_words(error))
 
     def run(self, *arguments: str, data: bytes | None = None) -> bytes:

@@ -171,6 +171,8 @@ def _server(given: MailSettings, name: str, folder: Path) -> MailServer:
     password = secret("password", env=given.password_env, file=given.password_file, folder=folder)
     if (given.username is None) != (password is None):
         raise BadRequest("username and password (by password_env or password_file) go together.")
+    if given.username and password and not (given.username + password.get_secret_value()).isascii():
+        raise BadRequest("username and password must be ASCII: the log-in of SMTP has no other letters.")
     if given.tls == "none" and not _is_loopback(given.host):
         raise BadRequest("tls: without TLS a mail is only given to a server on this machine.")
     context = None
