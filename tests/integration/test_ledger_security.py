@@ -26,7 +26,7 @@ SECRET = "the-secret-of-the-kind-815"
 
 # Which routes a token of one scope is good for. Every other one that changes something is an operator's.
 PERFORM = {
-    *("put_action", "reconcile", "withdraw", "put_fence"),
+    *("put_action", "reconcile", "reconcile_run", "withdraw", "put_fence"),
     *("begin_guarded", "complete_guarded", "found_guarded"),
 }
 DECIDE = {"decide", "put_grant", "revoke", "revoke_grant"}
@@ -279,6 +279,21 @@ def test_who_lacks_the_scope_does_not_learn_which_actions_there_are(service, run
     ]
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(403, "forbidden")] * 4
     assert len({answer.json()["detail"] for answer in answers}) == 1
+
+
+def test_a_query_that_the_route_does_not_know_is_refused(service, run_id):
+    """Misspelt, `?propose=1` would perform."""
+    resource, params = draft_request(Objects(service.process.objects), run_id, b"# Report")
+    key = ActionKey(run_id, "write", "draft")
+    body = {"run_id": run_id, "step": key.step, "slot": key.slot, "kind": "draft.save", "epoch": 1}
+    body |= {"resource": resource, "params": params}
+    path = f"/v1/actions/{key.action_id}"
+    for query, says in (("propse=1", "'propse'; it takes"), ("propose=0&propose=1", "propose is given twice")):
+        answer = service.ask("PUT", f"{path}?{query}", json=body)
+        assert (answer.status_code, says in answer.json()["detail"]) == (422, True)
+    assert service.ask("GET", f"{path}?x=1").json()["detail"].endswith("'x'; it takes none.")
+    assert service.ask("GET", path).status_code == 404, "nothing was recorded"
+    assert service.ask("PUT", f"{path}?propose=1", json=body).json()["status"] == "PREPARED"
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import anyio.to_thread
-from fastapi import APIRouter, FastAPI, Request, Security
+from fastapi import APIRouter, Depends, FastAPI, Request, Security
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -16,7 +16,7 @@ from onward_ledger import problems
 from onward_ledger.gate import Gate
 from onward_ledger.protocol import API_VERSION
 from onward_ledger.routes import actions, approvals, fences, guards, keeping, operators, outbox
-from onward_ledger.routes.common import Service, service
+from onward_ledger.routes.common import Service, known_query, service
 from onward_ledger.values import Health
 from onward_ledger.wire import Problem
 
@@ -58,9 +58,10 @@ def create_app(service: Service | None) -> FastAPI:
     problems.install(app)
     problems.describe(app)
     app.include_router(router)
+    # The gate checks the token before any route; this tells readers of the OpenAPI document about it.
+    bearer = Security(HTTPBearer(auto_error=False))
     for each in ROUTERS:
-        # The gate checks the token before any route; this tells readers of the OpenAPI document about it.
-        app.include_router(each, prefix="/v1", dependencies=[Security(HTTPBearer(auto_error=False))])
+        app.include_router(each, prefix="/v1", dependencies=[bearer, Depends(known_query)])
     if service is not None:
         app.state.service = service
         app.add_middleware(Gate, tokens=service.tokens)

@@ -8,10 +8,12 @@ from uuid import UUID
 
 from fastapi import Header, Path, Query, Request
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 
 from onward_ledger import callers
 from onward_ledger.action import Action, Status
 from onward_ledger.callers import Scope
+from onward_ledger.errors import BadRequest
 from onward_ledger.gate import caller
 from onward_ledger.ledger import Ledger
 from onward_ledger.tokens import Tokens
@@ -46,6 +48,22 @@ def service(request: Request) -> Service:
 def ledger(request: Request) -> Ledger:
     """The ledger of this service."""
     return service(request).ledger
+
+
+async def known_query(request: Request) -> None:
+    """BadRequest for a parameter that the route does not know, or that is given twice: `?propse=1` must not perform.
+
+    Async, so that it needs no thread of its own.
+    """
+    route = cast(APIRoute, request.scope["route"])
+    known = {field.alias for field in route.dependant.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            options = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
+            raise BadRequest(f"This route does not know the query parameter {name[:100]!r}; {options}.")
+        if given.count(name) > 1:
+            raise BadRequest(f"The query parameter {name} is given twice.")
 
 
 def may(request: Request, scope: Scope, kind: str | None = None) -> None:
