@@ -63,6 +63,21 @@ def release(
         _say(client.release(reason=reason, look_first_days=look_first_days), as_json)
 
 
+def close(
+    run_id: Annotated[str, typer.Argument(help="The run's id.")],
+    reason: Annotated[str, typer.Option(help="Why: cancelled, or over.")],
+    principal: Who = None,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = DEFAULT_TOKEN_FILE,
+) -> None:
+    """Close a run for ever: what waits is withdrawn, every later request refused. Only closed runs are pruned."""
+    with told(), speaking(url, token_file, principal) as client:
+        fence = client.close_fence(run_id, reason=reason)
+    typer.echo(f"Closed at {_time(fence.closed_at)} by {fence.closed_by}: {fence.closed_reason}")
+    for action in fence.unsettled:
+        typer.echo(f"It is {action.status} and stays so until it is settled: {action.action_id}")
+
+
 def prune(
     older_than: Annotated[str, typer.Option(help="How long ago its run was closed and last touched: 90d, 12w, 36h.")],
     yes: Annotated[bool, typer.Option("--yes", help="Remove. Without it this only counts.")] = False,
@@ -106,18 +121,22 @@ def _sentence(removal: Removal, removed: bool) -> str:
     return f"Removed {what}." if removed else f"Would remove {what}. Nothing was changed; --yes removes them."
 
 
+def _time(instant: datetime | None) -> str:
+    return instant.isoformat(timespec="seconds") if instant is not None else "-"
+
+
 def _say(identity: Identity, as_json: bool) -> None:
     if as_json:
         show_json(identity.to_json())
         return
-    typer.echo(f"Ledger {identity.ledger_id}, made at {identity.made_at.isoformat(timespec='seconds')}.")
+    typer.echo(f"Ledger {identity.ledger_id}, made at {_time(identity.made_at)}.")
     if identity.held_at is not None:
-        typer.echo(f"HELD since {identity.held_at.isoformat(timespec='seconds')}: {identity.held_reason}")
+        typer.echo(f"HELD since {_time(identity.held_at)}: {identity.held_reason}")
     else:
         typer.echo("It may send.")
     if identity.released_at is not None:
-        when = identity.released_at.isoformat(timespec="seconds")
-        typer.echo(f"Last released at {when} by {identity.released_by}: {identity.released_reason}")
+        typer.echo(
+            f"Last released at {_time(identity.released_at)} by {identity.released_by}: {identity.released_reason}"
+        )
     if identity.look_first_until_at is not None:
-        until = identity.look_first_until_at.isoformat(timespec="seconds")
-        typer.echo(f"First sends are looked up before until {until}.")
+        typer.echo(f"A first send is looked up before until {_time(identity.look_first_until_at)}.")
