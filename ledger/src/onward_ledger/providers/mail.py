@@ -160,6 +160,8 @@ def _sender(text: str) -> Address:
     if len(found) != 1:
         raise BadRequest("sender: this must be one address, or Name <address>.")
     name, address = found[0]
+    if "=?" in text:
+        raise BadRequest("sender: write the name as plain text; it is encoded for the mail.")
     try:
         plain = address_of(address)
         return Address(display_name=name, username=plain.username, domain=plain.domain)

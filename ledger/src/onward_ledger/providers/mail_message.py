@@ -24,7 +24,7 @@ LONGEST_SUBJECT = 500
 _REQUIRED, _OPTIONAL = {"to", "subject", "text"}, {"cc", "html", "attachments"}
 _ATTACHMENT = {"name", "source", "digest", "size", "media_type"}
 # Unquoted, so that no address can mean something else to another reader; any script, so that all people have one.
-_ADDRESS = re.compile(r"[^\s<>()\[\]\\,;:@\"\x00-\x1f\x7f]{1,64}@(?=.{1,190}$)[\w-]+(\.[\w-]+)*")
+_ADDRESS = re.compile(r"(?!.*=\?)[^\s<>()\[\]\\,;:@\"\x00-\x1f\x7f]{1,64}@(?=.{1,190}$)[\w-]+(\.[\w-]+)*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _BARE = re.compile(rb"\r(?!\n)|(?<!\r)\n")
 
@@ -42,6 +42,8 @@ def check_params(run_id: str, params: Json, *, largest_bytes: int) -> None:
         raise BadRequest(f"params.subject must be text of 1 to {LONGEST_SUBJECT} characters.")
     if _CONTROL.search(subject):
         raise BadRequest("params.subject must be one line without control characters.")
+    if "=?" in subject:
+        raise BadRequest("params.subject must not hold =?, which begins an encoded word: plain text is encoded for it.")
     for member in ("text", "html"):
         value = params.get(member, "")
         if not isinstance(value, str) or "\x00" in value:
@@ -97,9 +99,20 @@ def message_of(action: Action, *, sender: Address, domain: str, attachments: Seq
         if part.is_multipart():
             part.set_boundary(f"=_{action.action_id}_{place}")
     data = mail.as_bytes()
-    # A line end that two servers read differently is how one mail becomes two.
-    assert not _BARE.search(data), "every line of a mail ends with CRLF"
+    _check_written(data, mail.keys())
     return data
+
+
+def _check_written(data: bytes, names: list[str]) -> None:
+    """The headers are those that were set, and lines end in one way: the library is not believed in either.
+
+    It decodes encoded words in what it is given, line breaks and all. And a line end that two servers read differently
+    is how one mail becomes two.
+    """
+    head = data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    written = [line.partition(b":")[0].decode() for line in head if not line.startswith((b" ", b"\t"))]
+    if written != names or _BARE.search(data):
+        raise ValueError("a text of it breaks out of its place")
 
 
 def _check_addresses(member: str, value: object, *, least: int) -> None:
@@ -122,8 +135,8 @@ def _check_attachments(run_id: str, attachments: object, largest_bytes: int) -> 
         return
     items = check_items("params.attachments", attachments, _ATTACHMENT, {"name": None, "source": f"runs/{run_id}"})
     for place, item in enumerate(items):
-        if "/" in item["name"]:
-            raise BadRequest(f"params.attachments[{place}].name must be a name without folders.")
+        if "/" in item["name"] or _CONTROL.search(item["name"]):
+            raise BadRequest(f"params.attachments[{place}].name must be a name without folders or control characters.")
         if item["media_type"].startswith(("multipart/", "message/")):
             raise BadRequest(f"params.attachments[{place}].media_type must not be one of whole messages.")
     if sum(item["size"] for item in items) > largest_bytes:
