@@ -169,7 +169,7 @@ def claim(variant: Variant, state: State, key: Key, action: Action, who: str) ->
     after_status = SUCCEEDED if variant.succeeds_early else IN_FLIGHT
     word = "record" if variant.succeeds_early else "claim"
     approval = "used" if action.approval == "given" else action.approval
-    claimed, event = move(action, word, after_status, approval=approval, settled=False, look_first=False)
+    claimed, event = move(action, word, after_status, approval=approval, settled=False, look_first=False, claimed=True)
     yield from with_free_hand(state, key, claimed, event, who)
 
 

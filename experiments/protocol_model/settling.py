@@ -88,14 +88,10 @@ def settle_by(variant: Variant, state: State, key: Key, action: Action) -> Itera
 
 def absent(variant: Variant, state: State, key: Key, action: Action) -> Iterator[Edge]:
     """Absent: sent again where the provider notices a second request, or where nothing can be under way."""
-    settled = action.answer == "absent, settled"
-    if variant.believes_early_look_up:
-        settled = settled or action.settled
-    if variant.absent == "hold":
+    settled = action.answer == "absent, settled" or (variant.believes_early_look_up and action.settled)
+    if variant.absent == "hold" or (variant.absent == "when settled" and not settled):
         return
-    if variant.absent == "when settled" and not settled:
-        return
-    if variant.absent == "when remembered" and action.old and variant.minds_age:
+    if variant.absent == "when remembered" and (state.closed or (action.old and variant.minds_age)):
         return
     never = settled or variant.absent == "at once"
     moved, event = move(action, "unsend", PREPARED, doubt=not never)

@@ -40,8 +40,8 @@ class Action(NamedTuple):
 
     The record: `status`, `value` (what is asked for), `doubt` (an earlier send may have had its effect), `approval`
     ("", given, used), `settled` (nothing of the last send can be under way, and a look-up shows everything), `old`
-    (the provider may forget the key before another request is sure to arrive), `look_first` (ask before the first
-    send), `answer` (what a look-up under way will say), `by_word` (a person settled it), `alarm`.
+    (the provider may forget the key before another request is sure to arrive), `claimed` (ever), `look_first` (ask
+    before the first send), `answer` (what a look-up under way will say), `by_word` (a person settled it), `alarm`.
     The world: `effects` at the provider, `remembered` (it would notice a second request), `loose` (requests in the air
     that nobody waits for).
     """
@@ -52,6 +52,7 @@ class Action(NamedTuple):
     approval: str = ""
     settled: bool = False
     old: bool = False
+    claimed: bool = False
     look_first: bool = False
     answer: str = ""
     by_word: bool = False

@@ -85,7 +85,7 @@ def time_passes(variant: Variant, state: State, key: Key, action: Action) -> Ite
     """The declared times: the settle window, and the life of the key."""
     if variant.window and not action.settled and action.status is not None:
         yield from settles(variant, state, key, action)
-    if variant.forgets and not action.old and action.status is not None:
+    if variant.forgets and not action.old and action.claimed:
         aged = with_action(state, key, action._replace(old=True))
         yield Edge("grow old", f"the key of {key} is about to be forgotten", aged)
     if variant.forgets and action.remembered and (action.old or not variant.minds_age):

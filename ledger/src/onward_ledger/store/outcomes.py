@@ -97,7 +97,8 @@ def _record_not_applied(
         if action.status is Status.IN_FLIGHT:
             reason = f"{IN_DOUBT} Sent again, it was refused: {outcome.reason}"
             return records.move(action, "lose", Status.UNKNOWN, now, replace(cause, reason=reason), reason=reason)
-    if current and action.status is Status.SUCCEEDED:
+    # A claim in doubt has an earlier one beside it, whose success its own no does not contradict.
+    if current and action.status is Status.SUCCEEDED and not claimed.in_doubt:
         alarm = f"Recorded as succeeded, but its sender says that it did not happen: {outcome.reason}"
         return records.note(action, "contradiction", now, cause, alarm=alarm)
     return records.note(action, "late", now, cause)

@@ -1,0 +1,191 @@
+"""A Hypothesis state machine walks the model, and takes every step of it with the real ledger.
+
+What the model allows must work and lead where the model says; what it does not allow must be refused and change
+nothing. After every step record, history and world are compared.
+"""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from experiments.protocol_model.callers import ONLY
+from experiments.protocol_model.paths import is_path
+from experiments.protocol_model.rules import initial, successors
+from experiments.protocol_model.state import Action, action_of
+from experiments.protocol_model.variant import Variant
+from experiments.protocol_model.variants import VARIANTS
+from onward_ledger.action import NOTES, TRANSITIONS, Status
+from onward_ledger.audit import broken_at
+from tests.support.ledger import open_bed
+from tests.support.ledger_walk import REFUSED, Walk
+
+# The real clock is one, so the two things that time decides for an idempotent provider are walked apart.
+KEYS_AGE = replace(VARIANTS["idempotent"], name="idempotent, keys age", window="")
+KEYS_STAY = replace(VARIANTS["idempotent"], name="idempotent, keys stay", forgets=False)
+RESTORED = replace(VARIANTS["restored"], restores=False)
+
+
+# How often a step is taken where it can be: those behind which a run is soon over, seldom.
+WEIGHTS = {
+    "check": 8,
+    "write": 12,
+    "deliver": 6,
+    "deliver unheard": 6,
+    "refuse": 6,
+    "record": 6,
+    "find": 6,
+    "unsend": 6,
+}
+WEIGHTS |= {"crash": 1, "give up": 1, "settle window": 1, "resolve": 0.6, "withdraw": 0.5, "reject": 0.5, "close": 0.2}
+WEIGHTS |= {"expire": 0.5, "revoke": 0.5, "grow old": 0.4, "lose request": 1, "lose late": 1, "lose": 2}
+
+
+def weight(edge) -> float:
+    return WEIGHTS.get(edge.rule, 3)
+
+
+class ModelMachine(RuleBasedStateMachine):
+    """Steps of the model, and between them what is no step of it."""
+
+    request: ClassVar = None
+    engine: ClassVar[str] = "sqlite"
+    variant: ClassVar[Variant]
+    reached: ClassVar[set]
+
+    def __init__(self):
+        super().__init__()
+        self.stack = ExitStack()
+        folder = Path(self.stack.enter_context(TemporaryDirectory()))
+        bed = self.stack.enter_context(open_bed(self.engine, self.request, folder))
+        self.walk = Walk(self.variant, bed)
+        self.stack.callback(self.walk.end)
+        if self.variant is RESTORED:
+            self.walk.store.hold("It was restored.")
+            self.walk.store.release("anna", "nothing else is lost", 3650)
+        self.walk.new_run(self.start(Random(0)))
+
+    def start(self, chance):
+        """Where a run begins; in a ledger that was restored, there can be an effect that it has no record of."""
+        state = initial(self.variant)
+        if self.variant is not RESTORED:
+            return state
+        world = Action(effects=chance.choice([0, 1]), settled=True)
+        return state._replace(restored=True, actions=((ONLY, world),))
+
+    def teardown(self):
+        with self.stack:
+            self.history_is_whole_and_a_path()
+
+    @rule(seed=st.integers(0, 2**32))
+    def steps(self, seed):
+        """A few steps at random: Hypothesis' own draws crowd at the first of many edges, which is no walk."""
+        chance = Random(f"{seed} after {len(self.walk.told)}")
+        for _ in range(8):
+            self.step(chance)
+            if chance.random() < 0.3:
+                self.walk.refuses(chance.choice(REFUSED))
+
+    def step(self, chance):
+        if self.walk.over:
+            self.history_is_whole_and_a_path()
+            self.walk.new_run(self.start(chance))
+        edges = list(successors(self.variant, self.walk.state))
+        (edge,) = chance.choices(edges, [weight(edge) for edge in edges])
+        self.walk.follow(edge, chance.choice)
+        self.reached.add(edge.rule)
+        self.reached.update(event for _, event in edge.events)
+
+    def history_is_whole_and_a_path(self):
+        if action_of(self.walk.state, ONLY).status is not None:
+            events = self.walk.store.events(self.walk.action_id)
+            assert broken_at(self.walk.action, events) is None
+            if self.variant is not RESTORED:
+                assert is_path(self.variant, events) is True
+
+
+# (engine, variant, examples)
+CAMPAIGNS = (
+    ("sqlite", KEYS_AGE, 12),
+    ("sqlite", KEYS_STAY, 9),
+    ("sqlite", VARIANTS["queryable"], 6),
+    ("sqlite", VARIANTS["queryable, resend_after_absent"], 12),
+    ("sqlite", VARIANTS["opaque"], 4),
+    ("sqlite", RESTORED, 2),
+    ("postgres", KEYS_AGE, 1),
+    ("postgres", VARIANTS["queryable, resend_after_absent"], 1),
+)
+
+
+def walk(request, engine, variant, examples, reached, phases=(Phase.generate,)):
+    members = {"request": request, "engine": engine, "variant": variant, "reached": reached}
+    run_state_machine_as_test(
+        type("Machine", (ModelMachine,), members),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=5,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=list(phases),  # to find the shortest failure, add Phase.shrink
+        ),
+    )
+
+
+def test_the_ledger_takes_the_steps_of_the_model_and_no_others(request):
+    reached: set = set()
+    for engine, variant, examples in CAMPAIGNS:
+        walk(request, engine, variant, examples, reached)
+    # A campaign in which something was never reached has tested nothing there.
+    of_one_commit = {"apply"}
+    wanted = {(a and a.value, word, b.value) for a, word, b in TRANSITIONS if word not in of_one_commit}
+    wanted -= {("PREPARED", "refuse", "FAILED")}  # of transactional kinds, too
+    assert wanted <= reached, wanted - reached
+    notes = {event[1] for event in reached if isinstance(event, tuple) and event[0] == event[2]}
+    assert notes == NOTES - {"dead", "retry"}
+
+
+def take(walk, *rules, current=True):
+    """Take steps by name; those of a hand are those of the claim that is current, or not."""
+    for name in rules:
+        [edge, *_] = [
+            edge
+            for edge in successors(walk.variant, walk.state)
+            if edge.rule == name and (edge.hand is None or edge.hand.current is current)
+        ]
+        walk.follow(edge, lambda choices: choices[0])
+
+
+SENT = ("claim", "check", "write")
+LOST = ("lose", "ask", "unsend")
+
+
+@pytest.fixture
+def keys_stay(request, tmp_path):
+    with open_bed("sqlite", request, tmp_path) as bed:
+        walk = Walk(KEYS_STAY, bed)
+        yield walk
+        walk.end()
+
+
+def test_not_sent_by_the_second_claim_does_not_contradict_the_success_of_the_first(keys_stay):
+    """The model says that there is nothing to be alarmed about: the effect is there, once, and so is its receipt."""
+    take(keys_stay, "propose", *SENT, *LOST, "claim", "check")
+    take(keys_stay, "deliver", "record", current=False)
+    take(keys_stay, "not sent", "record")
+    assert (keys_stay.action.status, keys_stay.action.alarm) == (Status.SUCCEEDED, None)
+
+
+def test_a_refusal_of_the_second_claim_says_nothing_of_the_first(keys_stay):
+    take(keys_stay, "propose", *SENT, *LOST, *SENT, "refuse", "record")
+    assert (keys_stay.action.status, keys_stay.action.in_doubt) == (Status.UNKNOWN, True)
+    take(keys_stay, "deliver", "record", current=False)
+    assert keys_stay.action.status is Status.SUCCEEDED
