@@ -17,6 +17,7 @@ from onward_ledger.providers import providers_for
 from onward_ledger.store import open_store
 from tests.support.ledger import ENGINES, open_bed, shared_database
 from tests.support.ledger_process import ledger_process
+from tests.support.raw_server import raw_server
 
 S = Status
 CONFIG = """
@@ -217,6 +218,21 @@ def test_nobody_listens(desk, api, tmp_path, bed):
     later = desk.later(max(action.not_before_at for action in actions))
     assert [desk.put(kind, later).status for kind in KINDS] == [S.SUCCEEDED] * 3
     assert [effects(api, action) for action in actions] == [1, 1, 1]
+
+
+def test_a_host_that_does_not_answer_is_a_definite_no(bed, api, tmp_path):
+    """It takes the connection and never speaks TLS: the send ends before the deadline after which nobody could tell."""
+
+    def script(peer, number):
+        while peer.connection.recv(4096):
+            pass
+
+    with raw_server(script) as server:
+        silent = configuration(tmp_path, api, deadline=1)
+        silent.write_text(silent.read_text().replace(api.url, f"https://127.0.0.1:{server.port}"))
+        desk = Desk(bed, silent)
+        assert [desk.put(kind).status for kind in KINDS] == [S.PREPARED] * 3
+        desk.close()
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

@@ -4,12 +4,15 @@ import copy
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from onward_ledger.action import canonical
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import keep_secret
 from onward_ledger.providers.http import Doubtful, HttpProvider
 from onward_ledger.providers.http_exchange import Answer, Lost, NotWritten
-from onward_ledger.providers.http_settings import HttpSettings
+from onward_ledger.providers.http_settings import REFUSED, HttpSettings
 from onward_ledger.providers.interface import (
     Absent,
     Applied,
@@ -343,6 +346,40 @@ def test_a_marker_inside_of_a_text():
     assert isinstance(lookup(page(item("t2", None)), marker_match="contains"), CannotTell)
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([ID, False]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["items", "has_more", "id", "marker", "ok", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.integers(200, 599), JSON | st.fixed_dictionaries({"items": st.lists(JSON, max_size=3), "has_more": JSON}))
+def test_whatever_an_api_says_it_is_absent_only_if_it_says_so(status, document):
+    found = lookup(answer(status, document))
+    assert isinstance(found, Applied | Several | Absent | CannotTell)
+    if isinstance(found, Absent):
+        assert 200 <= status <= 299 and document["has_more"] is False
+        assert all(isinstance(one, dict) and one["marker"] != ID for one in document["items"])
+
+
+@given(st.integers(200, 599), JSON, st.booleans())
+def test_whatever_an_api_says_it_is_a_success_only_if_it_says_so(status, document, truncated):
+    settings = OPAQUE | {"answer": {"provider_id": "/id", "receipt": {"all": "", "x": "/x"}}}
+    try:
+        outcome = send(settings, answer(status, document, truncated=truncated))
+    except Doubtful:
+        assert status not in REFUSED and status != 429
+        return
+    if isinstance(outcome, Applied):
+        assert 200 <= status <= 299 and (truncated or document["id"] not in (None, ""))
+        assert canonical(outcome.receipt) and outcome.provider_id
+    else:
+        assert isinstance(outcome, Refused if status in REFUSED else NotSent)
+
+
 ONE = {"results": None, "complete": None, "absent_status": [404]}
 
 
@@ -433,8 +470,6 @@ def test_a_secret_that_the_api_says_back_is_not_kept():
 
 @pytest.mark.parametrize("odd", ["a\x00b", "\ud800", 1e300, float("nan"), 2**70, ["x" * 3000], "x" * 3000])
 def test_an_odd_answer_does_not_keep_an_effect_from_being_recorded(odd):
-    from onward_ledger.action import canonical
-
     body = json.dumps({"id": "t1", "odd": odd, "fine": 1}).encode()
     applied = send(
         OPAQUE | {"answer": {"provider_id": "/id", "receipt": {"odd": "/odd", "fine": "/fine"}}}, answer(body=body)

@@ -26,6 +26,11 @@ from onward_ledger.providers.interface import Deadline, DeadlinePassed
 
 Headers = list[tuple[str, str]]
 
+# The share of a deadline that is not spent on finding a connection.
+KEPT_FOR_THE_REQUEST = 0.2
+
+USER_AGENT = "onward-ledger"  # some APIs refuse requests without one; a header of the settings replaces it
+
 
 class NotWritten(Exception):
     """No byte of the request was written: nothing happened."""
@@ -101,6 +106,15 @@ class _Budget:
         """For the next wait; never 0, which a socket takes for "do not wait at all"."""
         return max(self.deadline.remaining, 0.001)
 
+    @property
+    def opening_seconds(self) -> float:
+        """For the next wait while no connection is open.
+
+        It ends before the deadline does: a host that does not answer is a definite "not sent", as long as there is
+        somebody who waits for it; and what has no time left to be answered need not be sent.
+        """
+        return max(self.deadline.remaining - KEPT_FOR_THE_REQUEST * self.deadline.seconds, 0.001)
+
 
 _budget: ContextVar[_Budget] = ContextVar("onward_ledger_http_budget")
 
@@ -130,7 +144,7 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _budget.get().seconds))
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _budget.get().opening_seconds))
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
@@ -147,7 +161,7 @@ class _Backend(GuardedBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        seconds = _budget.get().seconds
+        seconds = _budget.get().opening_seconds
         return _Stream(super().connect_tcp(host, port, seconds, local_address, socket_options))
 
 
@@ -203,9 +217,11 @@ class Exchange:
         # In parts: as text it would be parsed again, and lose what stands behind a semicolon.
         url = httpcore.URL(scheme=where.scheme, host=where.host, port=where.port, target=request.target)
         sent = [("Host", where.authority), ("Accept-Encoding", "identity"), *request.headers]
+        if not any(name.lower() == "user-agent" for name, _ in request.headers):
+            sent.append(("User-Agent", USER_AGENT))
         headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent]
         content = None if request.method == "GET" else request.body
-        extensions = {"timeout": {"pool": budget.seconds}}  # the others are the stream's
+        extensions = {"timeout": {"pool": budget.opening_seconds}}  # the others are the stream's
         with self._pool.stream(
             request.method, url, headers=headers, content=content, extensions=extensions
         ) as response:
