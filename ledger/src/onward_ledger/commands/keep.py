@@ -115,10 +115,13 @@ def _age(text: str) -> timedelta:
 
 
 def _sentence(removal: Removal, removed: bool) -> str:
-    what = (
-        f"{removal.runs} runs with {removal.actions} actions, {removal.events} events and {removal.decisions} decisions"
-    )
+    runs, actions, events, decisions = (_count(number, what[:-1]) for what, number in removal.to_json().items())
+    what = f"{runs} with {actions}, {events} and {decisions}"
     return f"Removed {what}." if removed else f"Would remove {what}. Nothing was changed; --yes removes them."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _time(instant: datetime | None) -> str:
