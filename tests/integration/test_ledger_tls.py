@@ -11,8 +11,11 @@ import warnings
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from onward_ledger import AsyncLedgerClient, LedgerClient, errors, protocol
+from onward_ledger.__main__ import app
+from onward_ledger.serve import ServeOptions
 from onward_ledger.tls import Certificate, client_context, server_context
 from tests.support.certificates import Authority
 from tests.support.ledger_process import ROOT, ledger_process
@@ -160,28 +163,45 @@ def test_the_command_trusts_whom_the_environment_names(service, ours):
     assert "CERTIFICATE_VERIFY_FAILED" in told
 
 
-def serve(folder, *options):
-    where = ("--store", f"sqlite:///{folder / 'never.db'}", "--objects", folder / "never", "--port", "0")
-    return command("serve", *where, "--token-file", folder / "never.token", *options)
+def test_the_command_shows_the_certificate_that_the_environment_names(closed, ours, theirs):
+    arguments = ("list", "--json", "--url", closed.url, "--token-file", closed.token_file)
+    own = theirs.sign("operator")
+    files = {"ONWARD_LEDGER_CLIENT_CERT": str(own.file), "ONWARD_LEDGER_CLIENT_KEY": str(own.key)}
+    code, out, told = command(*arguments, ONWARD_LEDGER_CA_FILE=str(ours.file), **files)
+    assert (code, json.loads(out or "{}")) == (0, {"actions": []}), told
+    assert command(*arguments, ONWARD_LEDGER_CA_FILE=str(ours.file))[0] == 9
 
 
-def test_files_that_cannot_be_used_end_the_start_with_a_sentence(tmp_path, ours, certificate):
-    missing = tmp_path / "missing.pem"
+def test_options_that_belong_together():
     for options, says in (
-        (("--tls-cert", certificate.file), "TLS needs --tls-cert and --tls-key"),
-        (("--tls-client-ca", ours.file), "--tls-client-ca needs both"),
-        (("--tls-cert", missing, "--tls-key", certificate.key), "missing.pem"),
-        (("--tls-cert", certificate.file, "--tls-key", ours.file), "cannot be used"),
-        (
-            ("--tls-cert", certificate.file, "--tls-key", certificate.key, "--tls-client-ca", missing),
-            "The clients' certificate authority",
-        ),
+        (["--tls-cert", "x"], "TLS needs --tls-cert and --tls-key"),
+        (["--tls-client-ca", "x"], "--tls-client-ca needs both"),
     ):
-        code, _, told = serve(tmp_path, *options)
-        assert code == 2
-        assert says in re.sub(r"\W*\n\W*", " ", told)
-        assert "Traceback" not in told
-    assert not (tmp_path / "never.db").exists()
+        done = CliRunner().invoke(app, ["serve", *options])
+        assert done.exit_code == 2
+        assert says in re.sub(r"\W*\n\W*", " ", done.output)
+
+
+def test_files_that_cannot_be_used_are_told(tmp_path, ours, certificate):
+    missing = tmp_path / "missing.pem"
+    for files, says in (
+        ({"certificate": Certificate(file=missing, key=certificate.key)}, "missing.pem its key"),
+        ({"certificate": Certificate(file=certificate.file, key=ours.file)}, "cannot be used"),
+        ({"certificate": certificate, "client_ca": missing}, "The clients' certificate authority"),
+    ):
+        with pytest.raises(errors.BadRequest) as caught:
+            ServeOptions(store="", objects="", token="", **files).context()
+        assert says in caught.value.message
+
+
+def test_they_end_the_start_with_a_sentence_before_anything_is_made(tmp_path, certificate):
+    store = ("--store", f"sqlite:///{tmp_path / 'never.db'}", "--objects", tmp_path / "never")
+    files = ("--tls-cert", certificate.file, "--tls-key", tmp_path / "missing.key")
+    code, _, told = command("serve", *store, "--token-file", tmp_path / "token", *files)
+    assert code == 2
+    assert told.endswith("cannot be used: No such file or directory.\n")
+    assert "Traceback" not in told
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
 def test_a_client_is_told_what_is_wrong_with_its_files(tmp_path, ours):

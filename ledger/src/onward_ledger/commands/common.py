@@ -24,6 +24,7 @@ from onward_ledger.errors import (
     ParamsConflict,
     Unauthorized,
 )
+from onward_ledger.tls import Certificate
 
 DEFAULT_PORT = 7420
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -47,13 +48,23 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def connected(url: str, token_file: Path, principal: str | None = None) -> LedgerClient:
-    """A client with the token of ONWARD_LEDGER_TOKEN, else of the file; ONWARD_LEDGER_CA_FILE is whom it trusts."""
+    """A client with the token of ONWARD_LEDGER_TOKEN, else of the file.
+
+    For https, ONWARD_LEDGER_CA_FILE is whom it trusts, and ONWARD_LEDGER_CLIENT_CERT and _KEY what it shows itself.
+    """
     token = os.environ.get("ONWARD_LEDGER_TOKEN")
     if token is None:
         if not token_file.exists():
             raise Unauthorized(f"There is no token file {token_file}; name it with --token-file.")
         token = token_file.read_text(encoding="ascii").strip()
-    return LedgerClient(url, token, principal=principal, ca_file=os.environ.get("ONWARD_LEDGER_CA_FILE"))
+    file, key = (os.environ.get(f"ONWARD_LEDGER_CLIENT_{what}") for what in ("CERT", "KEY"))
+    return LedgerClient(
+        url,
+        token,
+        principal=principal,
+        ca_file=os.environ.get("ONWARD_LEDGER_CA_FILE"),
+        certificate=Certificate(file=Path(file), key=Path(key or file)) if file else None,
+    )
 
 
 def speaking(url: str, token_file: Path, principal: str | None) -> LedgerClient:
