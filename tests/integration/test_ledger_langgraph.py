@@ -168,7 +168,7 @@ def test_a_conversation_that_is_cut_short_counts_from_a_new_beginning(client, wo
     graph = agent(client, world, [call()], [], saver=saver)
     run(graph, thread)
     cut = [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("In short: one was paid.")]
-    graph.update_state(config(thread), {"messages": cut})
+    graph.update_state(config(thread), {"messages": cut}, as_node="__start__")
     assert run(graph, thread) == ["paid 5 as #2"]
     assert len(recorded(client, thread)) == 2
 

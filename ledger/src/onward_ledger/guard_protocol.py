@@ -13,11 +13,11 @@ import time
 import uuid
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from onward_ledger.action import FINAL, Action, ActionKey, Json, Status, instant
+from onward_ledger.action import Action, ActionKey, Json, Status, instant
 from onward_ledger.errors import BadRequest, InProgress, NotApplied, UnknownOutcome
 from onward_ledger.protocol import (
     LONGEST_WAIT_SECONDS,
@@ -149,10 +149,10 @@ Clock = Callable[[], float]
 def enter(wanted: Wanted, *, patience_seconds: float, clock: Clock = time.monotonic) -> Asking[Entered]:
     """Claim the action, or find out that it is settled; what may have happened is asked about first.
 
-    While somebody else performs it this waits, `patience_seconds` in all, then raises InProgress. UnknownOutcome when
-    it may have happened and nobody can tell: it is never run again on a guess.
+    While somebody else performs it, or until what was not found cannot happen any more, this waits, `patience_seconds`
+    in all; then it raises InProgress, or UnknownOutcome: it may have happened, and is never run again on a guess.
     """
-    looked = asked = False
+    looked = False
     waited = 0.0
     while True:
         token, began = str(uuid.uuid4()), clock()
@@ -172,15 +172,22 @@ def enter(wanted: Wanted, *, patience_seconds: float, clock: Clock = time.monoto
         if action.claim_token == token:
             # The service died behind this very claim, and its answer never came: so nothing was run under it.
             yield from _exchange(_completion(action.action_id, token, not_sent("The claim's answer was lost.")))
-        elif begun.next is Next.UNKNOWN or asked:
+        elif begun.next is Next.UNKNOWN:
             raise unknown(action)
         else:
-            asked = True
-            looked = yield from _ask(begun, wanted)
+            seconds = yield from _ask(begun, wanted, patience_seconds - waited)
+            looked = looked or action.status is Status.PREPARED
+            waited += seconds
+            if seconds:
+                yield Wait(seconds)
 
 
-def _ask(begun: Begun, wanted: Wanted) -> Asking[bool]:
-    """Ask the world and tell the ledger. Whether it was a look before a first send."""
+def _ask(begun: Begun, wanted: Wanted, patience_seconds: float) -> Asking[float]:
+    """Ask the world, and tell the ledger. Seconds until it makes sense to ask again; UnknownOutcome when it never does.
+
+    An effect that is not there may still be under way. Behind its settle window it is not, where the caller declared
+    that: the ledger decides so, by its own clock.
+    """
     action = begun.action
     world = yield Ask(action)
     assert isinstance(world, World)
@@ -190,9 +197,20 @@ def _ask(begun: Begun, wanted: Wanted) -> Asking[bool]:
             action=action,
         )
     told = Action.from_json((yield from _exchange(_found(begun, world, wanted.declared))))
-    if told.status is Status.UNKNOWN:
+    if told.status is not Status.UNKNOWN:
+        return 0.0
+    seconds = _settles_in(begun, wanted.declared) if world.why_not is None else None
+    if seconds is None or not 0 < seconds <= patience_seconds:
         raise unknown(told, world.why_not)
-    return action.status is Status.PREPARED and told.status not in FINAL
+    return seconds
+
+
+def _settles_in(begun: Begun, declared: Declaration) -> float | None:
+    """Seconds until an effect that was not found cannot happen any more; None where nobody said when that is."""
+    if not declared.resend_after_absent or begun.action.deadline_at is None or begun.asked_at is None:
+        return None
+    under_way = timedelta(seconds=declared.request_lifetime_seconds + declared.settle_window_seconds)
+    return (begun.action.deadline_at + under_way - begun.asked_at).total_seconds()
 
 
 def unknown(action: Action, why: str | None = None) -> UnknownOutcome:

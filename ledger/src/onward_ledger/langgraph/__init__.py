@@ -1,6 +1,6 @@
 """Tools of a LangGraph agent whose effects happen once, though the agent is killed anywhere and resumed.
 
-    from onward_ledger.langgraph import EffectGuard, ToolEffect
+    from onward_ledger.langgraph import EffectGuard, LedgerClient, ToolEffect
 
     guard = EffectGuard(LedgerClient(url, token), {"create_ticket": ToolEffect(verify=find_tickets)})
     agent = create_agent(model, tools, middleware=[guard], checkpointer=checkpointer)
@@ -19,8 +19,20 @@ if find_spec("langgraph") is None:
         'onward_ledger.langgraph needs LangGraph; install it with: pip install "onward-ledger[langgraph]"'
     )
 
+from onward_ledger.client import AsyncLedgerClient, LedgerClient
 from onward_ledger.guard import CannotTell, NotSent, Refused, Seen, current
 from onward_ledger.langgraph.middleware import EffectGuard, ToolEffect
 from onward_ledger.langgraph.stopped import Stopped
 
-__all__ = ["CannotTell", "EffectGuard", "NotSent", "Refused", "Seen", "Stopped", "ToolEffect", "current"]
+__all__ = [
+    "AsyncLedgerClient",
+    "CannotTell",
+    "EffectGuard",
+    "LedgerClient",
+    "NotSent",
+    "Refused",
+    "Seen",
+    "Stopped",
+    "ToolEffect",
+    "current",
+]
