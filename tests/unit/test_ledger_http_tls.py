@@ -56,7 +56,7 @@ def send(context, port, *, host=NAME, tls=None):
     provider = HttpProvider(
         "thing.make",
         made._settings,
-        tls=made._exchange._pool._ssl_context,
+        tls=made._exchange.tls,
         resolve=lambda host, port: ["127.0.0.1"],
     )
     try:
@@ -91,7 +91,7 @@ def test_the_systems_authorities_do_not_count_beside_a_named_one(context):
         "thing.make",
         {"class": "opaque", "base_url": "https://x", "path": "/", "tls": {"ca_file": "ca.pem"}},
         context,
-    )._exchange._pool._ssl_context.cert_store_stats() == {"x509": 1, "crl": 0, "x509_ca": 1}
+    )._exchange.tls.cert_store_stats() == {"x509": 1, "crl": 0, "x509_ca": 1}
 
 
 def test_a_certificate_of_its_own_is_shown(authority, context):

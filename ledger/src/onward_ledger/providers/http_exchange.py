@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import ssl
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -165,6 +167,55 @@ class _Backend(GuardedBackend):
         return _Stream(super().connect_tcp(host, port, seconds, local_address, socket_options))
 
 
+class _Connections:
+    """Connections that are one thread's alone from before the first byte until the answer is read.
+
+    httpcore's own pool judges by states that other threads change meanwhile: under load it closes connections on which
+    a request is about to be written, and hands on some that were not to be kept.
+    """
+
+    def __init__(self, make: Callable[[], httpcore.HTTPConnection], *, most: int, keep: bool) -> None:
+        self._make = make
+        self._keep = keep
+        self._free = threading.BoundedSemaphore(most)
+        self._lock = threading.Lock()
+        self._idle: list[httpcore.HTTPConnection] = []
+
+    @contextmanager
+    def one(self, timeout: float) -> Generator[httpcore.HTTPConnection]:
+        """A connection, which may still have to be opened. NotWritten when none was free in time."""
+        if not self._free.acquire(timeout=timeout):
+            raise NotWritten("all connections are in use")
+        connection = self._taken()
+        try:
+            yield connection
+        finally:
+            if self._keep and connection.is_idle() and not connection.has_expired():
+                with self._lock:
+                    self._idle.append(connection)
+            else:
+                connection.close()
+            self._free.release()
+
+    def close(self) -> None:
+        """Close those that are kept."""
+        with self._lock:
+            kept, self._idle = self._idle, []
+        for connection in kept:
+            connection.close()
+
+    def _taken(self) -> httpcore.HTTPConnection:
+        """The one that was used last, if it is still good: neither too old nor closed by the server."""
+        while True:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._make()
+            if not connection.has_expired():
+                return connection
+            connection.close()
+
+
 class Exchange:
     """The connections of one provider. May be shared by threads; more than `connections` at once wait their turn."""
 
@@ -178,18 +229,21 @@ class Exchange:
         connections: int = 20,
         most_answer_bytes: int = 1024 * 1024,
     ) -> None:
+        self.tls = tls
         self._origin = origin
         self._most_answer_bytes = most_answer_bytes
-        self._pool = httpcore.ConnectionPool(
-            ssl_context=tls,
-            max_connections=connections,
-            max_keepalive_connections=connections if keep_alive_seconds > 0 else 0,
-            keepalive_expiry=keep_alive_seconds,
-            http1=True,
-            http2=False,
-            retries=0,
-            network_backend=_Backend(guard),
-        )
+        backend = _Backend(guard)
+
+        def make() -> httpcore.HTTPConnection:
+            return httpcore.HTTPConnection(
+                httpcore.Origin(origin.scheme.encode(), origin.host.encode(), origin.port),
+                ssl_context=tls,
+                keepalive_expiry=keep_alive_seconds,
+                retries=0,
+                network_backend=backend,
+            )
+
+        self._connections = _Connections(make, most=connections, keep=keep_alive_seconds > 0)
 
     def ask(self, request: Request, deadline: Deadline) -> Answer:
         """The answer to a request. NotWritten, Lost, or DeadlinePassed (before the first byte) where there is none."""
@@ -210,7 +264,7 @@ class Exchange:
 
     def close(self) -> None:
         """Close what connections are kept."""
-        self._pool.close()
+        self._connections.close()
 
     def _asked(self, request: Request, budget: _Budget) -> Answer:
         where = self._origin
@@ -221,10 +275,10 @@ class Exchange:
             sent.append(("User-Agent", USER_AGENT))
         headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent]
         content = None if request.method == "GET" else request.body
-        extensions = {"timeout": {"pool": budget.opening_seconds}}  # the others are the stream's
-        with self._pool.stream(
-            request.method, url, headers=headers, content=content, extensions=extensions
-        ) as response:
+        with (
+            self._connections.one(budget.opening_seconds) as connection,
+            connection.stream(request.method, url, headers=headers, content=content) as response,
+        ):
             body, truncated = self._read(response)
             names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             return Answer(status=response.status, headers=names, body=body, truncated=truncated)
