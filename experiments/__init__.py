@@ -15,6 +15,7 @@ Read in this order; each file stands alone.
     oracle         what happened in the world, written down by a process of its own
     processes      real processes from a fork server; preload and warm_children: what it has imported
     cluster        Postgres, oracle and fork server in a temporary home; lane: a world of its own on it, with a ledger
+    fake_api       an API that misbehaves on request (fake_api_server: its inside), with a log of what happened
     relay          one address for whichever process of the ledger serves
     observed_ledger, plain_provider   the ledger with a witness, and a provider that never notices a duplicate
     workload       the run that is killed; baselines/: the same graph without Onward, the control
