@@ -57,7 +57,7 @@ def connected(url: str, token_file: Path, principal: str | None = None) -> Ledge
         if not token_file.exists():
             raise Unauthorized(f"There is no token file {token_file}; name it with --token-file.")
         token = token_file.read_text(encoding="ascii").strip()
-    file, key = (os.environ.get(f"ONWARD_LEDGER_CLIENT_{what}") for what in ("CERT", "KEY"))
+    file, key = os.environ.get("ONWARD_LEDGER_CLIENT_CERT"), os.environ.get("ONWARD_LEDGER_CLIENT_KEY")
     return LedgerClient(
         url,
         token,
