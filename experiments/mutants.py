@@ -41,8 +41,8 @@ def _perform_again() -> None:
 
     put = Ledger.put
 
-    def forgetful(self: Ledger, intent: Intent, *, propose: bool, principal: str | None = None) -> Action:
-        action = put(self, intent, propose=propose, principal=principal)
+    def forgetful(self: Ledger, intent: Intent, **how: Any) -> Action:
+        action = put(self, intent, **how)
         provider = self.provider(intent.kind)
         if action.replayed and action.status is Status.SUCCEEDED and isinstance(provider, SendingProvider):
             provider.send(action, Deadline(30.0))
@@ -106,9 +106,10 @@ def _replay_blindly() -> None:
 def _approve_everything() -> None:
     """The ledger's part of `resume-value`: whoever asks for the effect says himself that it was approved."""
     from onward_ledger.action import Action
+    from onward_ledger.providers.interface import ApprovalPolicy
     from onward_ledger.store import claims
 
-    def approved(action: Action, now: datetime) -> None:
+    def approved(action: Action, policy: ApprovalPolicy, now: datetime) -> None:
         return None
 
     claims.why_not_approved = approved

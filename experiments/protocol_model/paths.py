@@ -107,7 +107,7 @@ def follower(variant: Variant) -> Follower:
 
 def is_path(variant: Variant, lines: Iterable[L]) -> Literal[True] | L:
     """True where the history is a path of the model; else the first line that is not."""
-    following = follower(variant)
+    following = follower(replace(variant, duplicates=False))  # a second copy of a request leaves no line of its own
     places = following.start()
     claim: str | None = None
     for line in lines:

@@ -16,14 +16,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from experiments.mutants import plant_in_ledger
 from experiments.protocol_model.callers import ONLY
-from experiments.protocol_model.paths import is_path
+from experiments.protocol_model.invariants import broken
+from experiments.protocol_model.paths import NOT_MODELLED, is_path
 from experiments.protocol_model.rules import initial, successors
 from experiments.protocol_model.state import Action, action_of
 from experiments.protocol_model.variant import Variant
 from experiments.protocol_model.variants import VARIANTS
 from onward_ledger.action import NOTES, TRANSITIONS, Status
 from onward_ledger.audit import broken_at
+from onward_ledger.ledger import Ledger
+from onward_ledger.providers.draft import DraftSave
+from onward_ledger.providers.interface import SendingProvider
+from onward_ledger.store import claims
+from onward_ledger.store.store import Store
 from tests.support.ledger import open_bed
 from tests.support.ledger_walk import REFUSED, Walk
 
@@ -95,6 +102,7 @@ class ModelMachine(RuleBasedStateMachine):
 
     def step(self, chance):
         if self.walk.over:
+            self.walk.refuses("a_claim")  # asked for once more, nothing is sent
             self.history_is_whole_and_a_path()
             self.walk.new_run(self.start(chance))
         edges = list(successors(self.variant, self.walk.state))
@@ -140,17 +148,32 @@ def walk(request, engine, variant, examples, reached, phases=(Phase.generate,)):
     )
 
 
-def test_the_ledger_takes_the_steps_of_the_model_and_no_others(request):
-    reached: set = set()
-    for engine, variant, examples in CAMPAIGNS:
+_REACHED: dict[int, set] = {}
+
+
+def reached_by(request, number) -> set:
+    """What a campaign reached; each is walked once."""
+    if number not in _REACHED:
+        engine, variant, examples = CAMPAIGNS[number]
+        reached: set = set()
         walk(request, engine, variant, examples, reached)
-    # A campaign in which something was never reached has tested nothing there.
-    of_one_commit = {"apply"}
-    wanted = {(a and a.value, word, b.value) for a, word, b in TRANSITIONS if word not in of_one_commit}
-    wanted -= {("PREPARED", "refuse", "FAILED")}  # of transactional kinds, too
-    assert wanted <= reached, wanted - reached
-    notes = {event[1] for event in reached if isinstance(event, tuple) and event[0] == event[2]}
-    assert notes == NOTES - {"dead", "retry"}
+        _REACHED[number] = reached
+    return _REACHED[number]
+
+
+@pytest.mark.parametrize("number", range(len(CAMPAIGNS)), ids=[f"{engine}, {v.name}" for engine, v, _ in CAMPAIGNS])
+def test_the_ledger_takes_the_steps_of_the_model_and_no_others(request, number):
+    assert {"propose", "claim"} <= reached_by(request, number)
+
+
+def test_every_transition_was_taken(request):
+    """A campaign in which something was never reached has tested nothing there."""
+    reached = set().union(*(reached_by(request, number) for number in range(len(CAMPAIGNS))))
+    events = {event for event in reached if isinstance(event, tuple)}
+    of_one_commit = {("PREPARED", "apply", "SUCCEEDED"), ("PREPARED", "refuse", "FAILED")}
+    wanted = {(before and before.value, word, after.value) for before, word, after in TRANSITIONS}
+    assert {event for event in events if event[1] not in NOTES} == wanted - of_one_commit
+    assert {word for _, word, _ in events if word in NOTES} == NOTES - NOT_MODELLED
 
 
 def take(walk, *rules, current=True):
@@ -189,3 +212,57 @@ def test_a_refusal_of_the_second_claim_says_nothing_of_the_first(keys_stay):
     assert (keys_stay.action.status, keys_stay.action.in_doubt) == (Status.UNKNOWN, True)
     take(keys_stay, "deliver", "record", current=False)
     assert keys_stay.action.status is Status.SUCCEEDED
+
+
+@pytest.fixture
+def plant():
+    """Plant a mutant of the experiments in this process, until the test is over."""
+    places = [(Ledger, "put"), (Ledger, "_send"), (Store, "settle"), (SendingProvider, "remembers")]
+    places += [(claims, "_same_request"), (claims, "why_not_approved")]
+    kept = [(owner, name, getattr(owner, name)) for owner, name in places]
+    yield plant_in_ledger
+    for owner, name, value in kept:
+        setattr(owner, name, value)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "variant", "seen"),
+    [
+        ("no-replay", "queryable, resend_after_absent", "effects"),
+        ("silent-resend", "queryable, resend_after_absent", "PREPARED"),
+        ("blind-replay", "queryable, resend_after_absent", "not refused"),
+        ("resume-value", "opaque", "Claimed"),
+    ],
+)
+def test_a_mutant_is_caught_within_a_few_examples(request, plant, mutant, variant, seen):
+    """The same walks that the ledger passes; as variants of the model these mutants break an invariant."""
+    assert VARIANTS[mutant].breaks
+    plant(mutant)
+    with pytest.raises(AssertionError) as caught:
+        walk(request, "sqlite", VARIANTS[variant], 12, set())
+    assert seen in str(caught.value)
+
+
+def test_a_success_recorded_early_breaks_an_invariant_in_record_and_world(request, tmp_path, plant, monkeypatch):
+    """The service dies in its send: the record and the world, read as a state of the model."""
+
+    class Dies(Exception):
+        pass
+
+    def die(self, action, deadline):
+        raise Dies
+
+    monkeypatch.setattr(DraftSave, "send", die)
+    with open_bed("sqlite", request, tmp_path) as bed:
+        assert broken(KEYS_STAY, observed(bed, bed.put(bed.draft("before")))) is None
+        plant("early-success")
+        bed.put(bed.draft("after"))
+        [_, after] = bed.ledger.store.actions(run_id=bed.run_id)
+        assert broken(KEYS_STAY, observed(bed, after)) == "succeeded without effect"
+
+
+def observed(bed, action):
+    """What a real record and the world behind it are to the model."""
+    effects = len(list(bed.objects.keys(action.resource)))
+    seen = Action(status=action.status.value, doubt=action.in_doubt, alarm=action.alarm is not None, effects=effects)
+    return initial(KEYS_STAY)._replace(actions=((ONLY, seen),))

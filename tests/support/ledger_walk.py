@@ -190,7 +190,7 @@ class Walk:
     def agree(self, expected):
         """The record, its history and the world are what the model says."""
         model = action_of(self.state, ONLY)
-        assert len(self.sink.effects) == model.effects
+        assert len(self.sink.effects) == model.effects, f"effects: {len(self.sink.effects)}, {model}"
         if model.status is None:
             assert self.store.actions(run_id=self.bed.run_id) == []
             return
