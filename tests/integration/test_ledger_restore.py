@@ -296,6 +296,21 @@ def test_a_release_sends_again_and_looks_first_where_it_can(world):
     assert world.held is None, "what was lost is known to be lost"
 
 
+def test_a_release_under_a_running_service_lets_it_go_on(postgres):
+    world = postgres
+    world.backup()
+    world.put("lost")
+    world.restore()
+    with pytest.raises(errors.Held):
+        world.put("lost")
+    world.ledger.store.release("anna", "it was only a test", 0)
+    assert world.put("new").status is Status.SUCCEEDED
+    world.watch.look()
+    assert world.held is None
+    world.put("lost")
+    assert world.effects("lost") == 2, "an opaque kind that is asked for again: the person has said so"
+
+
 def test_a_second_restore_is_noticed_like_the_first(world):
     world.stop()
     world.backup()

@@ -13,6 +13,7 @@ from onward_ledger.export import Filter
 from onward_ledger.store import identity, retention
 from onward_ledger.store.retention import Removal
 from onward_ledger.trail_since import since
+from onward_ledger.watch import Watch
 from onward_ledger.witness import Witness
 from tests.support.ledger import ENGINES, execute, open_bed
 
@@ -146,20 +147,18 @@ def test_what_may_still_be_asked_for_stays(bed):
 
 
 def test_age_counts_from_the_last_touch_and_from_the_closing(bed):
-    bed.put(bed.intent())
-    close(bed)
-    [(closed,)] = rows(bed, f"select closed_at from fences where run_id = '{bed.run_id}'")
-    if isinstance(closed, str):
-        closed = bed.ledger.store.close_fence(bed.run_id, "anna", "again").closed_at
-    assert retention.prunable(bed.opened.database, closed) == []
-    assert retention.prunable(bed.opened.database, closed + timedelta(microseconds=1)) == [bed.run_id]
+    action = bed.put(bed.intent())
+    closed = close(bed).closed_at
 
-    action = bed.ledger.store.actions(run_id=bed.run_id)[0]
-    touched = closed + timedelta(days=3)
-    text = touched.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    execute(bed, f"update actions set updated_at = '{text}' where action_id = '{action.action_id}'")
-    assert retention.prunable(bed.opened.database, touched) == []
-    assert retention.prunable(bed.opened.database, touched + timedelta(microseconds=1)) == [bed.run_id]
+    def touch(moment):
+        text = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        execute(bed, f"update actions set updated_at = '{text}' where action_id = '{action.action_id}'")
+
+    for touched in (closed - timedelta(days=3), closed + timedelta(days=3)):
+        touch(touched)
+        last = max(touched, closed)
+        assert retention.prunable(bed.opened.database, last) == []
+        assert retention.prunable(bed.opened.database, last + timedelta(microseconds=1)) == [bed.run_id]
 
 
 def test_a_pruned_run_is_refused_and_nothing_of_it_is_sent_again(bed):
@@ -251,6 +250,19 @@ def test_a_removal_is_not_taken_for_a_restore(bed, tmp_path):
     execute(bed, "update fences set pruned_at = null")
     assert identity.notice(database, marks).held_at is not None, "the negative control"
     witness.close()
+
+
+def test_a_running_service_goes_on_when_its_last_claim_was_removed(bed, tmp_path):
+    database = bed.opened.database
+    known = identity.ensure(database)
+    bed.opened.store.watch = Watch(database, Witness(tmp_path / "witness", known.ledger_id), known)
+    bed.put(bed.intent())
+    close(bed)
+    assert prune(bed).runs == 1
+    new_run(bed)
+    assert bed.put(bed.intent()).status is Status.SUCCEEDED
+    assert bed.opened.store.watch.identity.held_at is None
+    bed.opened.store.watch.stop()
 
 
 # Beside running services

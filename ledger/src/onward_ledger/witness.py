@@ -33,6 +33,9 @@ log = logging.getLogger("onward_ledger")
 # the order of their commits; more than a service performs at a time is enough.
 SLOTS = 256
 
+# How many of them are asked about each second: far more than can be committed and not noted yet at one moment.
+RECENT = 64
+
 # Processes over one folder at a time.
 RINGS = 32
 
@@ -63,13 +66,9 @@ class Mark:
 
 def seen_params(mark: Mark | None) -> dict[str, object]:
     """As the statement `glance` asks whether the database remembers it; without one there is nothing to remember."""
-    return {
-        "seen_action_id": mark.action_id if mark else None,
-        "seen_run_id": mark.run_id if mark else None,
-        "seen_seq": mark.seq if mark else None,
-        "seen_hash": mark.hash if mark else None,
-        "seen_at": mark.recorded_at if mark else None,
-    }
+    if mark is None:
+        return {"seen_action_id": None, "seen_seq": None, "seen_hash": None}
+    return {"seen_action_id": mark.action_id, "seen_seq": mark.seq, "seen_hash": mark.hash}
 
 
 class Witness:
@@ -80,7 +79,7 @@ class Witness:
         self._folder = folder
         self._lock = threading.Lock()
         self._dirty = False
-        self._recent: deque[Mark] = deque(maxlen=SLOTS)
+        self._recent: deque[Mark] = deque(maxlen=RECENT)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._descriptor = _take_ring(folder)
@@ -113,7 +112,7 @@ class Witness:
         return self._recent[-1] if self._recent else None
 
     def recent(self) -> list[Mark]:
-        """What this process noted, as far as its ring reaches."""
+        """The last ones that this process noted."""
         with self._lock:
             return list(self._recent)
 

@@ -5,14 +5,14 @@ select onward_now() as now_at
 -- name: glance
 -- All that a call needs to know to begin with, on one snapshot and without a lock; one row also where nothing is
 -- recorded yet. Final records never change, so this is enough for a replay. `remembered`: the last claim that this
--- process saw committed is still there, or a person knows that it is lost, or its run was removed by age.
+-- process saw committed is there. If not, `forgotten` knows whether that is a loss.
 select a.*, f.epoch as fence_epoch, f.closed_at as fence_closed_at, l.held_reason,
        coalesce(l.look_first_until_at > onward_now(), false) as looks_first,
        exists (select 1 from grants g where g.run_id = %(run_id)s and g.kind = %(kind)s) as has_grants,
-       %(seen_seq)s::integer is null or l.released_at >= %(seen_at)s
+       %(seen_seq)s::integer is null
        or exists (select 1 from action_events e
                   where e.action_id = %(seen_action_id)s and e.seq = %(seen_seq)s and e.hash = %(seen_hash)s)
-       or exists (select 1 from fences p where p.run_id = %(seen_run_id)s and p.pruned_at is not null) as remembered,
+       as remembered,
        onward_now() as now_at
 from (select 1) as one
      left join ledger l on true
