@@ -30,7 +30,7 @@ def objects(tmp_path):
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """The provider of the page, installed as the page says."""
-    (code,) = ADOPTING.blocks("python")
+    (code,) = [block for block in ADOPTING.blocks("python") if "def from_settings" in block]
     (project,) = [block for block in ADOPTING.blocks("toml") if "entry-points" in block]
     points = tomllib.loads(project)["project"]["entry-points"][GROUP]
     site = tmp_path / "site"
