@@ -394,12 +394,11 @@ def assert_one_commit(folder, repository, wanted, *, found):
     assert repository.refs() == {"refs/heads/main": applied.provider_id, marker(wanted): applied.provider_id}
 
 
-@pytest.mark.parametrize("window", ["before", "after"])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("command", "window"), [*((command, "before") for command in COMMANDS), ("push", "after")])
 def test_killed_around_any_git_command_there_is_one_commit(repository, tmp_path, wanted, command, window):
+    """Behind one command is before the next."""
     run_killed(killed_around, tmp_path, wanted, command, window)
-    found = Applied if (command, window) == ("push", "after") else Absent
-    assert_one_commit(tmp_path, repository, wanted, found=found)
+    assert_one_commit(tmp_path, repository, wanted, found=Applied if window == "after" else Absent)
 
 
 def test_the_commands_of_a_send_are_those_that_are_killed_above(provider, wanted, monkeypatch):
