@@ -211,7 +211,7 @@ class Ledger:
 
     def _verify(self, action: Action, provider: Provider) -> Verdict:
         assert isinstance(provider, TransactionalProvider)
-        verdict = provider.verify(action)
+        verdict = fit(provider.verify(action))
         if isinstance(verdict, NotSent):
             raise NotApplied(verdict.reason, action=action, retry_after_seconds=FIRST_BACKOFF_SECONDS)
         return verdict

@@ -17,6 +17,7 @@ from starlette.routing import compile_path
 from onward_ledger.action import Json
 from onward_ledger.database import DatabaseError, Unreachable
 from onward_ledger.errors import BadRequest, LedgerError, LedgerUnreachable, NotAllowed, NotFound, ServiceFault
+from onward_ledger.masking import masked
 
 log = logging.getLogger("onward_ledger")
 
@@ -29,7 +30,7 @@ def problem_body(error: LedgerError, *, errors: list[Json] | None = None) -> Jso
         "type": f"urn:onward-ledger:{error.code}",
         "title": HTTPStatus(error.status).phrase,
         "status": error.status,
-        "detail": error.message,
+        "detail": masked(error.message),
         "code": error.code,
         "definite": error.definite,
         "terminal": error.terminal,

@@ -18,6 +18,7 @@ from onward_ledger.providers.interface import (
     SendingProvider,
     TransactionalProvider,
 )
+from onward_ledger.receipts import fit
 from onward_ledger.store.approvals import approve_by_grant, why_not_approved
 from onward_ledger.store.calls import Answered, Call, Claimed, LookFirst, Sender, Step, Unsettled, Verify
 from onward_ledger.store.identity import held
@@ -285,7 +286,7 @@ def _apply(records: Records, call: Call, provider: TransactionalProvider, action
         reason = call.verdict.reason
         return Answered(records.move(action, "refuse", Status.FAILED, now, cause, reason=reason, **common))
     assert not isinstance(call.verdict, NotSent), "what could not be verified is never applied"
-    applied = provider.apply(records.tx, action, now)
+    applied = fit(provider.apply(records.tx, action, now))
     changes = common | {"provider_id": applied.provider_id, "receipt": applied.receipt, "reason": None}
     return Answered(records.move(action, "apply", Status.SUCCEEDED, now, call.cause, **changes))
 
