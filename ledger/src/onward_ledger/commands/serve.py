@@ -11,67 +11,74 @@ import typer
 
 from onward_ledger.commands.common import DEFAULT_PORT, DEFAULT_TOKEN_FILE, told
 
+Store = Annotated[
+    str,
+    typer.Option(
+        envvar="ONWARD_LEDGER_STORE", help="Where records are kept: postgresql://… or sqlite:///path (one service)."
+    ),
+]
+Objects = Annotated[
+    str, typer.Option(envvar="ONWARD_LEDGER_OBJECTS", help="Where objects are kept: a folder, s3://bucket/prefix, …")
+]
+Port = Annotated[int, typer.Option(envvar="ONWARD_LEDGER_PORT", min=0, max=65535, help="0 takes a free one.")]
+Host = Annotated[
+    str,
+    typer.Option(
+        envvar="ONWARD_LEDGER_HOST", help="The address to listen on. Anything but loopback lets other machines in."
+    ),
+]
+NewTokenFile = Annotated[
+    Path, typer.Option(envvar="ONWARD_LEDGER_TOKEN_FILE", help="The service token; a missing file gets a new token.")
+]
+ReadyFile = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="ONWARD_LEDGER_READY_FILE",
+        help="Gets {url, pid, instance, version, started_at} as JSON once the service listens.",
+    ),
+]
+Schema = Annotated[str, typer.Option(envvar="ONWARD_LEDGER_SCHEMA", help="The Postgres schema to use.")]
+Config = Annotated[
+    Path | None, typer.Option(envvar="ONWARD_LEDGER_CONFIG", help="A TOML file with kinds of effects; see README.")
+]
+Tokens = Annotated[
+    Path | None, typer.Option(envvar="ONWARD_LEDGER_TOKENS", help="A TOML file with more tokens, made by `token new`.")
+]
+TlsCert = Annotated[
+    Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_CERT", help="The service's certificate (PEM), for https.")
+]
+TlsKey = Annotated[
+    Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_KEY", help="Its private key (PEM, without a password).")
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="ONWARD_LEDGER_TLS_CLIENT_CA", help="Let in clients with a certificate of this authority only."
+    ),
+]
+Witness = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="ONWARD_LEDGER_WITNESS",
+        help="A folder outside the database's server: tells a restored database. Else beside the token file.",
+    ),
+]
+
 
 def serve(
-    store: Annotated[
-        str,
-        typer.Option(
-            envvar="ONWARD_LEDGER_STORE", help="Where records are kept: postgresql://… or sqlite:///path (one service)."
-        ),
-    ] = "sqlite:///onward-ledger.db",
-    objects: Annotated[
-        str,
-        typer.Option(envvar="ONWARD_LEDGER_OBJECTS", help="Where objects are kept: a folder, s3://bucket/prefix, …"),
-    ] = "onward-objects",
-    port: Annotated[
-        int, typer.Option(envvar="ONWARD_LEDGER_PORT", min=0, max=65535, help="0 takes a free one.")
-    ] = DEFAULT_PORT,
-    host: Annotated[
-        str,
-        typer.Option(
-            envvar="ONWARD_LEDGER_HOST", help="The address to listen on. Anything but loopback lets other machines in."
-        ),
-    ] = "127.0.0.1",
-    token_file: Annotated[
-        Path,
-        typer.Option(envvar="ONWARD_LEDGER_TOKEN_FILE", help="The service token; a missing file gets a new token."),
-    ] = DEFAULT_TOKEN_FILE,
-    ready_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="ONWARD_LEDGER_READY_FILE",
-            help="Gets {url, pid, instance, version, started_at} as JSON once the service listens.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str, typer.Option(envvar="ONWARD_LEDGER_SCHEMA", help="The Postgres schema to use.")
-    ] = "onward_ledger",
-    config: Annotated[
-        Path | None, typer.Option(envvar="ONWARD_LEDGER_CONFIG", help="A TOML file with kinds of effects; see README.")
-    ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(envvar="ONWARD_LEDGER_TOKENS", help="A TOML file with more tokens, made by `token new`."),
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_CERT", help="The service's certificate (PEM), for https.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(envvar="ONWARD_LEDGER_TLS_KEY", help="Its private key (PEM, without a password).")
-    ] = None,
-    tls_client_ca: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="ONWARD_LEDGER_TLS_CLIENT_CA", help="Let in clients with a certificate of this authority only."
-        ),
-    ] = None,
-    witness: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="ONWARD_LEDGER_WITNESS",
-            help="A folder outside the database's server: tells a restored database. Else beside the token file.",
-        ),
-    ] = None,
+    store: Store = "sqlite:///onward-ledger.db",
+    objects: Objects = "onward-objects",
+    port: Port = DEFAULT_PORT,
+    host: Host = "127.0.0.1",
+    token_file: NewTokenFile = DEFAULT_TOKEN_FILE,
+    ready_file: ReadyFile = None,
+    schema: Schema = "onward_ledger",
+    config: Config = None,
+    tokens: Tokens = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    tls_client_ca: TlsClientCa = None,
+    witness: Witness = None,
 ) -> None:
     """Start the service; it runs until SIGTERM or Ctrl-C, and finishes requests in flight."""
     # The server is slow to import, and only needed here.
