@@ -1,6 +1,6 @@
 """What the ledger costs: a fresh action and a replay against their floors and against its peers, load, size.
 
-    uv run --group peers experiments/bench_ledger.py       a table in the terminal; about four minutes
+    uv run --group peers experiments/bench_ledger.py       a table in the terminal; about two minutes
     uv run experiments/bench_ledger.py                     without the peers that are not installed
     uv run experiments/bench_ledger.py --quick             few rounds: does it run, roughly how much
     uv run experiments/bench_ledger.py --only fresh        one measurement: fresh, replay, load, one_id, size
@@ -47,8 +47,9 @@ def _measure(arguments: argparse.Namespace, teller: Teller) -> int:
     from experiments.benchmarks import command
     from experiments.benchmarks.document import LEDGER
     from experiments.ledger_benchmarks import fresh, load, one_id, replay, size
+    from experiments.ledger_benchmarks.peers import DISTRIBUTIONS
 
-    return command.measure(arguments, (fresh, replay, load, one_id, size), LEDGER, teller)
+    return command.measure(arguments, (fresh, replay, load, one_id, size), LEDGER, teller, DISTRIBUTIONS)
 
 
 def _parser() -> argparse.ArgumentParser:

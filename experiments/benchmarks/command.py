@@ -66,14 +66,18 @@ def guarded(work: Callable[[Teller], int]) -> int:
 
 
 def measure(
-    arguments: argparse.Namespace, measurements: Sequence[Measurement], section: Section, teller: Teller
+    arguments: argparse.Namespace,
+    measurements: Sequence[Measurement],
+    section: Section,
+    teller: Teller,
+    compared: Sequence[str] = (),
 ) -> int:
     """Measure, and put the results where the command line wants them."""
     from experiments.benchmarks.document import write_document
     from experiments.benchmarks.report import keep, print_results, to_json
     from experiments.benchmarks.suite import measure_all
 
-    results = measure_all(arguments.only, arguments.rounds, teller, measurements)
+    results = measure_all(arguments.only, arguments.rounds, teller, measurements, compared)
     if arguments.out is not None:
         keep(results, arguments.out)
     if arguments.write_docs:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import psycopg
@@ -58,9 +60,13 @@ def look_at_machine() -> Machine:
     return Machine(cores=cores, system=system, load=round(load, 2), busy=load > QUIET_LOAD * cores)
 
 
-def versions() -> dict[str, str]:
-    """Python and the packages whose work is measured."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+def versions(compared: Sequence[str] = ()) -> dict[str, str]:
+    """Python and the packages whose work is measured; of what is compared with, only those that are installed."""
+    found = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    for name in compared:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def server_facts(dsn: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from experiments.benchmarks.figures import Figure
+from experiments.benchmarks.machine import PACKAGES
 from experiments.benchmarks.suite import Results
 
 
@@ -81,10 +82,12 @@ def facts(results: Results) -> str:
     """The machine in a sentence."""
     machine, server = results.machine, results.server
     settings = ", ".join(f"{name} {value}" for name, value in server.items() if name != "postgres")
+    others = (name for name in results.versions if name not in ("python", *PACKAGES))
+    packages = ", ".join(f"{name} {results.versions[name]}" for name in ("langgraph", *others))
     return (
         f"{machine.system}, {machine.cores} cores, load {machine.load:g} at the start, "
         f"Python {results.versions['python']}, Postgres {server['postgres']} ({settings}), "
-        f"langgraph {results.versions['langgraph']}."
+        f"{packages}."
     )
 
 

@@ -63,9 +63,16 @@ class Results:
 
 
 def measure_all(
-    only: Sequence[str], rounds: int, teller: Teller, measurements: Sequence[Measurement] = MEASUREMENTS
+    only: Sequence[str],
+    rounds: int,
+    teller: Teller,
+    measurements: Sequence[Measurement] = MEASUREMENTS,
+    compared: Sequence[str] = (),
 ) -> Results:
-    """Measure, in one home for all, what is named in `only` (everything when it is empty)."""
+    """Measure, in one home for all, what is named in `only` (everything when it is empty).
+
+    `compared` are packages of others that are measured beside ours where they are installed.
+    """
     machine, began = look_at_machine(), time.monotonic()
     if machine.warning is not None:
         teller.say(machine.warning)
@@ -83,7 +90,7 @@ def measure_all(
         rounds=rounds,
         machine=machine,
         server=facts,
-        versions=versions(),
+        versions=versions(compared),
         seconds=time.monotonic() - began,
         measured=measured,
     )

@@ -23,11 +23,12 @@ MODULES = {
     "exactly_once_careful": "exactly_once",
     "agent_once": "once",
 }
+DISTRIBUTIONS = ("effect-ledger", "exactly-once", "agent-once")
 TITLES = {
-    "effect_ledger": "effect-ledger 0.1.2",
-    "exactly_once": "exactly-once 0.2.1 with a lease and a prober",
-    "exactly_once_careful": "exactly-once 0.2.1 without a lease",
-    "agent_once": "agent-once 0.1.0",
+    "effect_ledger": "effect-ledger",
+    "exactly_once": "exactly-once with a lease and a prober",
+    "exactly_once_careful": "exactly-once without a lease",
+    "agent_once": "agent-once",
 }
 
 
