@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeVar
 
 from experiments.protocol_model.callers import ONLY
 from experiments.protocol_model.rules import initial, successors
-from experiments.protocol_model.state import IN_FLIGHT, UNKNOWN, Event, Key, State
+from experiments.protocol_model.state import IN_FLIGHT, UNKNOWN, Edge, Event, Key, State
 from experiments.protocol_model.variant import Variant
 from experiments.protocol_model.variants import OURS
 
@@ -93,10 +93,19 @@ class Follower:
     def _steps_from(self, state: State) -> list[tuple[State, tuple[Event, ...]]]:
         known = self._edges.get(state)
         if known is None:
-            edges = successors(self.variant, state)
-            known = [(e.after, tuple(event for key, event in e.events if key == self.key)) for e in edges]
+            known = [(edge.after, self._lines_of(edge)) for edge in successors(self.variant, state)]
             self._edges[state] = known
         return known
+
+    def _lines_of(self, edge: Edge) -> tuple[Event, ...]:
+        events = (event for key, event in edge.events if key == self.key)
+        by_sender = edge.rule == "record"
+        return tuple((before, spoken(word, by_sender=by_sender), after) for before, word, after in events)
+
+
+def spoken(word: str, *, by_sender: bool) -> str:
+    """A word of which it matters whether the sender says it, or somebody who has asked the provider."""
+    return f"{word} by its sender" if word == "unsend" and by_sender else word
 
 
 @cache
@@ -114,7 +123,8 @@ def is_path(variant: Variant, lines: Iterable[L]) -> Literal[True] | L:
         if line.word in NOT_MODELLED:
             continue
         before = None if line.from_status is None else str(line.from_status)
-        places = following.behind(places, (before, line.word, str(line.to_status)))
+        word = spoken(line.word, by_sender="claim_token" in (line.detail or {}))
+        places = following.behind(places, (before, word, str(line.to_status)))
         if not places or not speaks_for(line, claim):
             return line
         claim = line.claim_token if line.word == "claim" else claim

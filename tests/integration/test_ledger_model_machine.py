@@ -231,7 +231,7 @@ def plant():
         ("no-replay", "queryable, resend_after_absent", "effects"),
         ("silent-resend", "queryable, resend_after_absent", "PREPARED"),
         ("blind-replay", "queryable, resend_after_absent", "not refused"),
-        ("resume-value", "opaque", "Claimed"),
+        ("resume-value", "opaque", "claim"),
     ],
 )
 def test_a_mutant_is_caught_within_a_few_examples(request, plant, mutant, variant, seen):
