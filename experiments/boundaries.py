@@ -68,6 +68,11 @@ def role_of(thread: threading.Thread) -> str:
     return re.sub(r"[\W_]*\d+.*", "", thread.name) or "thread"
 
 
+# Threads that act by the clock: the driver's heartbeat; the ledger's look whether its session lives, its rounds through
+# the outbox and through what is unsettled, and its look whether the database remembers.
+BY_THE_CLOCK = ("heartbeat", "ledger-liveness", "ledger-dispatcher", "ledger-sweeper", "ledger-watch")
+
+
 class Operation:
     """One operation under way. `end(real=False)` takes it back: nothing was done after all.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import misuse
+from experiments.boundaries import BY_THE_CLOCK
 from experiments.evidence import Evidence, World
 from experiments.lane import STOP_SECONDS, Lane
 from experiments.plan import Plan
@@ -150,7 +151,7 @@ def run_ledger_killed(workload: Workload, plan: Plan, lane: Lane) -> Evidence:
     told = len(lane.ledger.stories)
     armed = lane.ledger.restart(fault=plan.ledger)
     ended = case.finish()
-    if not armed.ends_within(CLOCK_SECONDS if plan.ledger.at.role == "ledger-liveness" else 0):
+    if not armed.ends_within(CLOCK_SECONDS if plan.ledger.at.role in BY_THE_CLOCK else 0):
         # its boundary lies in a clean stop
         armed.terminate()
         armed.ends_within(STOP_SECONDS)

@@ -38,6 +38,9 @@ _LEDGER_ROLES = {
     "send": "sending",
     "pool": "connection pool",
     "ledger-liveness": "sign of life",
+    "ledger-dispatcher": "outbox",
+    "ledger-sweeper": "look-ups",
+    "ledger-watch": "memory",
 }
 _DRIVER_ROLES = {
     "main": "main thread",

@@ -6,15 +6,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.boundaries import Boundary, Moment, moments, read_recording
+from experiments.boundaries import BY_THE_CLOCK, Boundary, Moment, moments, read_recording
 from experiments.case import Case
 from experiments.errors import NotRun
 from experiments.lane import STOP_SECONDS, Lane
 from experiments.plan import NO_FAULT, Order, Plan
 from experiments.workload import Workload
-
-# Threads that act by the clock: the driver's heartbeat, and the ledger's look whether its session lives.
-BY_THE_CLOCK = ("heartbeat", "ledger-liveness")
 
 _numbers = itertools.count(1)
 

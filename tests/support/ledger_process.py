@@ -1,7 +1,8 @@
 """The ledger service as a real process, on a free port, that can be killed and started again on the same records.
 
 Processes come from a fork server that has imported everything, so a start costs milliseconds; `exec=True` runs the
-command itself. A service can also be told to kill itself inside its first draft.save, `before` or `after` the send.
+command itself. A service can also be told to kill itself inside its first draft.save, `before` or `after` the send, or
+to `plant` something first: a function that can be pickled.
 """
 
 import json
@@ -50,7 +51,7 @@ class LedgerProcess:
         where = ["--store", self.store, "--schema", self.schema, "--objects", self.objects, "--port", "0"]
         return ["serve", *where, "--token-file", str(self.token_file), "--ready-file", str(self.ready_file)]
 
-    def start(self, *, die: str | None = None, exec: bool = False) -> "LedgerProcess":
+    def start(self, *, die: str | None = None, plant=None, exec: bool = False) -> "LedgerProcess":
         assert self.process is None
         self.ready_file.unlink(missing_ok=True)
         log = self.folder / "ledger.log"
@@ -59,7 +60,8 @@ class LedgerProcess:
             with log.open("ab") as stderr:
                 self.process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, env=os.environ | self.environment)
         else:
-            self.process = _FORKS.Process(target=_serve, args=(self.arguments(), self.environment, str(log), die))
+            how = (self.arguments(), self.environment, str(log), die, plant)
+            self.process = _FORKS.Process(target=_serve, args=how)
             self.process.start()
         end = time.monotonic() + 60
         while not self.ready_file.exists():
@@ -116,7 +118,7 @@ def ledger_process(folder: Path, store: str, **options):
         process.close()
 
 
-def _serve(arguments: list[str], environment: dict, log: str, die: str | None) -> None:
+def _serve(arguments: list[str], environment: dict, log: str, die: str | None, plant) -> None:
     """What runs in the process."""
     from onward_ledger.__main__ import main
 
@@ -125,6 +127,8 @@ def _serve(arguments: list[str], environment: dict, log: str, die: str | None) -
         os.dup2(file.fileno(), sys.stderr.fileno())
     if die is not None:
         _die_in_the_first_send(die)
+    if plant is not None:
+        plant()
     sys.argv = ["onward-ledger", *arguments]
     main()
 

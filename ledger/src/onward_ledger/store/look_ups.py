@@ -14,8 +14,8 @@ from onward_ledger.store.records import seen
 # The first look-up comes this long behind the moment when the action became UNKNOWN; its driver may ask before.
 FIRST_SECONDS = 1.0
 
-# Who takes a look-up and dies on the way leaves it to others after this long.
-HOLD_SECONDS = 120.0
+# Who takes a look-up and dies on the way leaves it to others after this long. That two ask at once does no harm.
+HOLD_SECONDS = 15.0
 
 
 class LookUps:
