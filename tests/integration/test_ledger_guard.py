@@ -396,6 +396,10 @@ def test_what_is_unknown_is_asked_about_and_never_run_on_a_guess(service, world,
         assert (effect.to_run, effect.receipt) == (False, {"ticket": "T-1"})
 
 
+async def find_later(action):
+    return None
+
+
 @pytest.mark.parametrize(
     ("verify", "why"),
     [
@@ -403,7 +407,12 @@ def test_what_is_unknown_is_asked_about_and_never_run_on_a_guess(service, world,
         (lambda action: None, "TimeoutError"),
         (lambda action: [], "TimeoutError"),
         (CannotTell("the search is down"), "the search is down"),
-        (OSError("broken"), "The look-up failed: OSError."),
+        (OSError("broken"), "The look-up failed: OSError"),
+        (lambda action: False, "verify returned False"),
+        (lambda action: {}, "verify returned {}"),
+        (lambda action: [{"id": 1}, ""], "verify returned ''"),
+        (lambda action: object(), "not a JSON value"),
+        (find_later, "verify is async"),
     ],
 )
 def test_where_nobody_can_tell_the_error_says_who_settles_it(service, key, verify, why):

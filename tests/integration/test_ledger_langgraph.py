@@ -11,11 +11,12 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.types import Command, interrupt
 
 from onward_ledger import AsyncLedgerClient, LedgerClient, errors
@@ -262,6 +263,21 @@ def test_answers_keep_their_blocks_their_artifact_and_the_id_of_the_call(client,
     (message,) = (m for m in state["messages"] if isinstance(m, ToolMessage))
     assert (message.content, message.artifact) == ([{"type": "text", "text": "paid"}], {"number": 1})
     assert (message.tool_call_id, message.name, message.status) == ("x", "pay", "success")
+
+
+def test_what_the_tool_node_injects_arrives(client, thread):
+    given = []
+
+    @tool
+    def pay(amount: int, runtime: ToolRuntime, config: RunnableConfig) -> str:
+        """Pay."""
+        given.append(
+            (amount, runtime.tool_call_id, len(runtime.state["messages"]), config["configurable"]["thread_id"])
+        )
+        return "paid"
+
+    run(agent(client, None, [call(id="x")], tools=[pay], effect=ToolEffect()), thread)
+    assert given == [(5, "x", 2, thread)]
 
 
 def test_an_answer_that_cannot_be_kept_is_told_at_once(client, thread):

@@ -216,7 +216,7 @@ class Effect:
     def _look(self, action: Action) -> World:
         try:
             assert self._verify is not None
-            return _world(self._verify(action))
+            return _world(_given(self._verify(action)))
         except Exception as error:
             return _silent(action, error)
 
@@ -258,12 +258,35 @@ class Effect:
             return _silent(action, error)
 
 
+def _given(answer: Any) -> Any:
+    """The answer of a `verify` that is not async."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise BadRequest("verify is async, so the guard has to be: async with, or an async function.")
+    return answer
+
+
 def _world(answer: Any) -> World:
-    """What a `verify` said. A list has an item for each effect that is there."""
+    """What a `verify` said. A list has an item for each effect that is there.
+
+    What could be meant either way (False, an empty text) is not taken for an answer: one meaning would lose the effect.
+    """
     if answer is None:
         return World()
-    items = cast(list[Any], answer) if isinstance(answer, list) else [answer]
-    return World(tuple(item if isinstance(item, Seen) else Seen(receipt=_storable({"result": item})) for item in items))
+    items = cast(list[Any], list(answer) if isinstance(answer, list | tuple) else [answer])
+    return World(tuple(_seen(item) for item in items))
+
+
+def _seen(item: Any) -> Seen:
+    if isinstance(item, Seen):
+        return replace(item, receipt=_storable(item.receipt))
+    if isinstance(item, bool) or not item:
+        raise BadRequest(
+            f"verify returned {item!r}. It returns None where there is no trace, else what is there: what the function "
+            "would have returned, or a Seen."
+        )
+    canonical(item)  # else nobody knows what it stands for
+    return Seen(receipt=_storable({"result": item}))
 
 
 def _silent(action: Action, error: Exception) -> World:
@@ -271,7 +294,8 @@ def _silent(action: Action, error: Exception) -> World:
     if isinstance(error, CannotTell):
         return World(why_not=_said(error))
     log.warning("The look-up of action %s failed.", action.action_id, exc_info=error)
-    return World(why_not=f"The look-up failed: {type(error).__name__}.")
+    why = _said(error) if isinstance(error, LedgerError) else type(error).__name__
+    return World(why_not=f"The look-up failed: {why}"[:MOST_WORDS])
 
 
 def _said(error: BaseException) -> str:
