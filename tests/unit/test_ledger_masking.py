@@ -16,7 +16,7 @@ from onward_ledger.errors import BadRequest, TooLarge
 from onward_ledger.masking import keep_secret, mask_logs, masked
 from onward_ledger.providers.interface import Absent, Applied, CannotTell, NotSent, Refused, Several
 from onward_ledger.receipts import LONGEST_ID, LONGEST_TEXT, fit, fitting
-from onward_ledger.token_file import new_token
+from onward_ledger.token_file import digest, new_token
 from onward_ledger.wire import DEEPEST_JSON, LARGEST_JSON_BYTES, MOST_VALUES, small
 
 SECRET = 's3cr3t/"käse"&more'
@@ -24,8 +24,7 @@ SECRET = 's3cr3t/"käse"&more'
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch):
-    monkeypatch.setattr(masking, "_secrets", set())
-    monkeypatch.setattr(masking, "_known", None)
+    monkeypatch.setattr(masking, "_secrets", ())
 
 
 @pytest.fixture
@@ -176,6 +175,8 @@ def test_a_receipt_that_is_too_large_keeps_what_is_short_and_its_digest():
     [
         {"odd": float("nan")},
         {"odd": 2**60},
+        {"odd": 10**5000},
+        {"odd": float("-inf")},
         {"odd": b"bytes"},
         {"odd": "\ud800"},
         {"odd": "a\x00b"},
@@ -183,7 +184,7 @@ def test_a_receipt_that_is_too_large_keeps_what_is_short_and_its_digest():
         {1: "a number for a name"},
         {"odd": object()},
         nested(100_000),
-        {"odd": [0] * 20_000},
+        {"odd": [0] * 40_000},
         {f"member {number}": "x" * 199 for number in range(1000)},
     ],
     ids=lambda odd: str(next(iter(odd)))[:12],
@@ -193,6 +194,10 @@ def test_no_receipt_is_too_odd_to_be_recorded(odd):
     assert fitted["id"] == "ch_1"
     assert len(canonical(fitted)) <= LARGEST_JSON_BYTES
     assert b"\\u0000" not in canonical(fitted)
+
+
+def test_a_receipt_that_is_no_object_is_no_reason_to_lose_the_effect():
+    assert fitting(None) == {"truncated": {"bytes": 2, "sha256": digest("{}"), "because": "It is no JSON object."}}
 
 
 def test_a_number_that_json_cannot_hold_is_kept_as_text():

@@ -24,44 +24,47 @@ MASK = "***"
 SHORTEST_SECRET = 6
 
 _VALUE = r"""[^\s"',;<>]+"""
+
+# By a word that is in whatever the pattern finds: most texts have none of them, and looking for words costs little.
 _PATTERNS = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (rf"{PREFIX}[A-Za-z0-9_-]{{8,}}", PREFIX + MASK),
+    (hint, re.compile(pattern, re.IGNORECASE), replacement)
+    for hint, pattern, replacement in (
+        (PREFIX, rf"{PREFIX}[A-Za-z0-9_-]{{8,}}", PREFIX + MASK),
         (
+            "authorization",
             rf"""(authorization["']?\s*[:=,]\s*(?:b?["'])?(?:(?:bearer|basic|digest|token)\s+)?+){_VALUE}""",
             rf"\g<1>{MASK}",
         ),
-        (r"(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\g<1>{MASK}"),
-        (r"""(://[^/\s:@"']*:)[^/\s@"']+(?=@)""", rf"\g<1>{MASK}"),
-        (rf"""(\bpassword["']?\s*[:=]\s*["']?){_VALUE}""", rf"\g<1>{MASK}"),
+        ("bearer", r"(\bbearer\s+)[A-Za-z0-9._~+/=-]{8,}", rf"\g<1>{MASK}"),
+        ("://", r"""(://[^/\s:@"']*:)[^/\s@"']+(?=@)""", rf"\g<1>{MASK}"),
+        ("password", rf"""(\bpassword["']?\s*[:=]\s*["']?){_VALUE}""", rf"\g<1>{MASK}"),
     )
 )
 
 _lock = threading.Lock()
-_secrets: set[str] = set()
-_known: re.Pattern[str] | None = None
+_secrets: tuple[str, ...] = ()  # the longest first, where one is the beginning of another
 
 
 def keep_secret(secret: str | None) -> None:
     """Mask this from now on, wherever it turns up in this process: as it is, and as URLs and JSON write it."""
-    global _known
+    global _secrets
     if secret is None or len(secret.strip()) < SHORTEST_SECRET:
         return
     secret = secret.strip()
-    written = (secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret), json.dumps(secret)[1:-1])
+    written = {secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret), json.dumps(secret)[1:-1]}
     with _lock:
-        _secrets.update(written)
-        # The longest first, where one is the beginning of another.
-        _known = re.compile("|".join(map(re.escape, sorted(_secrets, key=len, reverse=True))))
+        _secrets = tuple(sorted(written.union(_secrets), key=len, reverse=True))
 
 
 def masked(text: str) -> str:
     """The text without secrets."""
-    if _known is not None:
-        text = _known.sub(MASK, text)
-    for pattern, replacement in _PATTERNS:
-        text = pattern.sub(replacement, text)
+    for secret in _secrets:
+        if secret in text:
+            text = text.replace(secret, MASK)
+    lowered = text.lower()
+    for hint, pattern, replacement in _PATTERNS:
+        if hint in lowered:
+            text = pattern.sub(replacement, text)
     return text
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from onward_ledger.action import Json, canonical
+from onward_ledger.action import LARGEST_INTEGER, Json
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import masked
 from onward_ledger.providers.interface import Applied, CannotTell, NotSent, Refused, Several
-from onward_ledger.wire import LARGEST_JSON_BYTES, check_shape
+from onward_ledger.wire import DEEPEST_JSON, LARGEST_JSON_BYTES
 
 LONGEST_TEXT = 4000
 LONGEST_ID = 900
@@ -46,13 +47,14 @@ def fitting(receipt: Json) -> Json:
 
     `truncated` has `bytes` and `sha256` of what the provider gave, where it can be written, and `because`.
     """
+    if not isinstance(cast(object, receipt), dict):  # a third party's: its annotation is only its word
+        return _short({}, "It is no JSON object.")
     try:
-        check_shape("receipt", receipt)
-        safe = cast(Json, _walked(receipt))
-        written = canonical(safe)
+        safe = {_masked_name(name): _masked(item, 2) for name, item in receipt.items()}
+        size = len(json.dumps(safe, ensure_ascii=False).encode())
     except BadRequest as error:
         return _short(receipt, str(error))
-    if len(written) > LARGEST_JSON_BYTES:
+    if size > LARGEST_JSON_BYTES:
         return _short(receipt, f"It is larger than {LARGEST_JSON_BYTES // 1024} KiB.")
     return safe
 
@@ -70,9 +72,11 @@ def _short(receipt: Json, because: str) -> Json:
             continue
         if value is None or isinstance(value, bool):
             kept[text(name, LONGEST_KEPT)] = value
-        elif isinstance(value, str | int | float) and len(str(value)) <= LONGEST_KEPT:
+        elif _is_plain(value):
+            kept[text(name, LONGEST_KEPT)] = value
+        elif _is_short(value):
             # A number that does not fit is why the receipt does not: as text it does.
-            kept[text(name, LONGEST_KEPT)] = value if _is_plain(value) else text(value, LONGEST_KEPT)
+            kept[text(name, LONGEST_KEPT)] = text(value, LONGEST_KEPT)
     return kept | {"truncated": _extent(receipt) | {"because": text(because, LONGEST_KEPT)}}
 
 
@@ -80,30 +84,55 @@ def _extent(receipt: Json) -> Json:
     """Size and digest of what cannot be kept; empty for what cannot even be written (too deep, or circular)."""
     try:
         written = json.dumps(receipt, default=repr, skipkeys=True).encode("utf-8", "replace")
-    except (ValueError, RecursionError):
+    except Exception:  # whatever a third party's values do
         return {}
     return {"bytes": len(written), "sha256": hashlib.sha256(written).hexdigest()}
 
 
-def _is_plain(value: object) -> bool:
-    """Whether it is a number that JSON holds exactly."""
-    try:
-        return not isinstance(value, str) and bool(canonical(value))
-    except BadRequest:
-        return False
-
-
-def _walked(value: Any) -> Any:
-    """The same value with every text masked. Its depth has been checked."""
+def _masked(value: object, depth: int) -> Any:
+    """The same value with every text masked; BadRequest where it is no JSON that every reader reads alike."""
     if isinstance(value, str):
         return _storable(masked(value))
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return _exact(value)
+    if depth > DEEPEST_JSON:
+        raise BadRequest(f"It is nested deeper than {DEEPEST_JSON} levels.")
     if isinstance(value, dict):
-        return {_walked(name): _walked(item) for name, item in cast(Json, value).items()}
+        return {_masked_name(n): _masked(item, depth + 1) for n, item in cast(dict[object, object], value).items()}
     if isinstance(value, list | tuple):
-        return [_walked(item) for item in cast(list[Any], value)]
-    return value
+        return [_masked(item, depth + 1) for item in cast(list[object], value)]
+    raise BadRequest(f"It has a value that JSON has not: {type(value).__name__}.")
+
+
+def _masked_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise BadRequest("It has a name that is no text.")
+    return _storable(masked(name))
+
+
+def _exact(number: float) -> float:
+    if not _is_plain(number):
+        raise BadRequest("It has a number that JSON does not hold exactly.")
+    return number
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a number that JSON holds exactly."""
+    if isinstance(value, float):
+        return math.isfinite(value) and abs(value) <= LARGEST_INTEGER
+    return isinstance(value, int) and abs(value) <= LARGEST_INTEGER
+
+
+def _is_short(value: object) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() < 3 * LONGEST_KEPT  # Python refuses to write very long ones
+    return isinstance(value, float) or (isinstance(value, str) and len(value) <= LONGEST_KEPT)
 
 
 def _storable(value: str) -> str:
     """NUL and half surrogates replaced: neither engine takes them in a text."""
+    if value.isascii() and "\x00" not in value:
+        return value
     return value.replace("\x00", "�").encode("utf-8", "replace").decode()
