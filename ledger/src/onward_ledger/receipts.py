@@ -68,11 +68,9 @@ def text(value: object, longest: int) -> str:
 def _short(receipt: Json, because: str) -> Json:
     kept: Json = {}
     for name, value in receipt.items():
-        if len(kept) == MOST_KEPT or name == "truncated" or len(str(name)) > LONGEST_KEPT:
+        if len(kept) == MOST_KEPT or name == "truncated" or not _is_short(name):
             continue
-        if value is None or isinstance(value, bool):
-            kept[text(name, LONGEST_KEPT)] = value
-        elif _is_plain(value):
+        if value is None or isinstance(value, bool) or _is_plain(value):
             kept[text(name, LONGEST_KEPT)] = value
         elif _is_short(value):
             # A number that does not fit is why the receipt does not: as text it does.
