@@ -387,6 +387,15 @@ def test_openapi_describes_every_route_with_examples(raw):
         "POST /v1/grants/{run_id}/revoke",
         "GET /v1/me",
         "GET /v1/decisions",
+        "PUT /v1/guards/{action_id}",
+        "POST /v1/actions/{action_id}/complete",
+        "POST /v1/actions/{action_id}/found",
+        "GET /v1/outbox",
+        "POST /v1/outbox/{action_id}/retry",
+        "POST /v1/runs/{run_id}/reconcile",
+        "GET /v1/ledger",
+        "POST /v1/ledger/hold",
+        "POST /v1/ledger/release",
     }
     schemas = document["components"]["schemas"]
     bodies = {name for name in schemas if name.endswith("Body")}

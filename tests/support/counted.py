@@ -8,6 +8,7 @@ import os
 import time
 from pathlib import Path
 
+from onward_ledger.errors import BadRequest
 from onward_ledger.providers.interface import (
     Absent,
     Applied,
@@ -35,16 +36,19 @@ class Counted(SendingProvider):
         self._file = file
         self._seconds = seconds
 
-    @property
-    def down(self) -> Path:
-        return self._file.with_suffix(".down")
+    def _is(self, mark: str) -> bool:
+        """A test sets marks beside the file: down, refuses, loses."""
+        return self._file.with_suffix(f".{mark}").exists()
 
     def validate(self, run_id, resource, params):
-        pass
+        if self._is("refuses"):
+            raise BadRequest("The counter takes no more of these.")
 
     def send(self, action, deadline):
-        if self.down.exists():
+        if self._is("down"):
             return NotSent("The counter is down.")
+        if self._is("loses"):
+            raise ConnectionError("The counter does not answer.")
         time.sleep(self._seconds / 2)
         deadline.check()
         descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -54,7 +58,7 @@ class Counted(SendingProvider):
         return self._applied(action)
 
     def lookup(self, action):
-        if self.down.exists():
+        if self._is("down"):
             return CannotTell("The counter is down.")
         effects = tuple(self._applied(action) for line in effects_in(self._file) if line == action.action_id)
         return Several(effects) if len(effects) > 1 else effects[0] if effects else Absent()
