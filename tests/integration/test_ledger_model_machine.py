@@ -6,6 +6,7 @@ nothing. After every step record, history and world are compared.
 
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -24,11 +25,12 @@ from experiments.protocol_model.rules import initial, successors
 from experiments.protocol_model.state import Action, action_of
 from experiments.protocol_model.variant import Variant
 from experiments.protocol_model.variants import VARIANTS
+from onward_ledger import errors
 from onward_ledger.action import NOTES, TRANSITIONS, Status
 from onward_ledger.audit import broken_at
 from onward_ledger.ledger import Ledger
 from onward_ledger.providers.draft import DraftSave
-from onward_ledger.providers.interface import SendingProvider
+from onward_ledger.providers.interface import ProviderClass, SendingProvider
 from onward_ledger.store import claims
 from onward_ledger.store.store import Store
 from tests.support.ledger import open_bed
@@ -212,6 +214,21 @@ def test_a_refusal_of_the_second_claim_says_nothing_of_the_first(keys_stay):
     assert (keys_stay.action.status, keys_stay.action.in_doubt) == (Status.UNKNOWN, True)
     take(keys_stay, "deliver", "record", current=False)
     assert keys_stay.action.status is Status.SUCCEEDED
+
+
+def test_after_a_restore_what_was_claimed_before_is_looked_up_too(request, tmp_path):
+    """The backup is of a time behind a send that was not accepted; the next one had its effect, and is forgotten."""
+    with open_bed("sqlite", request, tmp_path, provider_class=ProviderClass.QUERYABLE) as bed:
+        bed.sink.script = ["not_sent"]
+        with pytest.raises(errors.NotApplied):
+            bed.put(bed.intent())
+        bed.sink.effects.append(bed.key().action_id)
+        bed.ledger.store.hold("It was restored.")
+        bed.ledger.store.release("anna", "nothing else is lost", 30)
+        later = bed.another(clock=datetime.now(UTC) + timedelta(seconds=60))
+        done = later.put(bed.intent(), propose=False)
+        assert (done.status, done.claims, len(bed.sink.effects)) == (Status.SUCCEEDED, 1, 1)
+        assert bed.words(done) == ["propose", "claim", "unsend", "find"]
 
 
 @pytest.fixture

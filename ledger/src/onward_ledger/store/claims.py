@@ -254,7 +254,7 @@ def _prepared(records: Records, call: Call, action: Action, fence: Row, now: dat
     if action.in_doubt and not call.provider.remembers(action, now):
         cause = replace(call.cause, reason="The provider no longer remembers the first request.")
         return Unsettled(doubt(records, action, now, cause))
-    if action.claims == 0 and _looks_first(fence, call):
+    if _looks_first(fence, call):  # also what was claimed before: later claims of it may be what was lost
         return LookFirst(action)
     if call.dispatched:
         records.tx.send("count_attempt", action_id=action.action_id)
