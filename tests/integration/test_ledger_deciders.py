@@ -21,7 +21,10 @@ def bed(request, tmp_path):
 
 @pytest.fixture
 def pair(bed):
+    """Two people are asked for, and every answer comes with a token that proves its person."""
     bed.sink.approval = ApprovalPolicy(approvers=2)
+    answer = bed.answer
+    bed.answer = lambda *arguments, **more: answer(*arguments, **{"principal_asserted": False, **more})
     return bed
 
 
@@ -37,7 +40,7 @@ def revoke(bed, action, principal="anna", **more):
 def grant(bed, principal="anna", **more):
     ends = bed.ledger.store.now() + timedelta(hours=1)
     arguments = {"kind": "test.sink", "resource": None, "expires_at": ends, "uses": 1} | more
-    return bed.ledger.grant(bed.run_id, principal=principal, **arguments)
+    return bed.ledger.grant(bed.run_id, principal=principal, principal_asserted=False, **arguments)
 
 
 # --- roles and people -------------------------------------------------------------------------------------------------
@@ -87,6 +90,16 @@ def test_two_different_people_approve_before_it_is_sent(pair):
     assert pair.put(pair.intent()).status is S.SUCCEEDED
     assert pair.words(action) == ["propose", "decide", "decide", "claim", "record"]
     assert [item.decision.seconded_by for item in pair.ledger.store.decisions(0, 10).items] == ["bert", "bert"]
+
+
+def test_people_who_are_only_asserted_are_no_two_people(pair):
+    action = proposed(pair)
+    with pytest.raises(errors.Forbidden, match="anna is only asserted"):
+        pair.decide(action, "approve", principal="anna", principal_asserted=True)
+    pair.decide(action, "approve", principal="anna")
+    with pytest.raises(errors.Forbidden, match="bert is only asserted"):
+        pair.decide(action, "approve", principal="bert", principal_asserted=True)
+    assert pair.put(pair.intent()).status is S.PREPARED
 
 
 def test_the_second_approver_can_shorten_the_approval_and_not_lengthen_it(pair):

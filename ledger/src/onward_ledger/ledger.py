@@ -197,7 +197,7 @@ class Ledger:
         policy = self.provider(kind).approval
         if policy is None:
             raise BadRequest(f"Actions of kind {kind} need no approval.")
-        check_person(policy, principal, roles, kind)
+        check_person(policy, principal, roles, kind, asserted=principal_asserted)
         return self.store.grant(
             run_id,
             policy,

@@ -56,8 +56,13 @@ class Answer:
             raise BadRequest("revise needs a reason: it is what the next draft is written from.")
 
 
-def check_person(policy: ApprovalPolicy, principal: str, roles: Set[str], kind: str) -> None:
-    """Forbidden, with the reason, unless this person may decide about actions of this kind."""
+def check_person(policy: ApprovalPolicy, principal: str, roles: Set[str], kind: str, *, asserted: bool) -> None:
+    """Forbidden, with the reason, unless this person may decide about actions of this kind.
+
+    Where two people are asked for, each must be proved: one caller can assert two names.
+    """
+    if policy.approvers > 1 and asserted:
+        raise Forbidden(f"{kind} asks for two people, and {principal} is only asserted: use a token that proves them.")
     if policy.principals and principal not in policy.principals:
         raise Forbidden(f"{principal} is not among those who decide about {kind}.")
     if policy.role is not None and policy.role not in roles:
@@ -105,7 +110,7 @@ def approve_by_grant(records: Records, action: Action, policy: ApprovalPolicy, n
 def decide(records: Records, answer: Answer, provider: Provider, run_id: str) -> Decision:
     """The decision that stands after this answer: this one, the same from before, or that one seconded by this."""
     assert provider.approval is not None
-    check_person(provider.approval, answer.principal, answer.roles, provider.kind)
+    check_person(provider.approval, answer.principal, answer.roles, provider.kind, asserted=answer.principal_asserted)
     # Shared before the action row: an edit inserts an action, which a closing fence must not miss.
     action, now = records.lock(answer.action_id, fence_of=run_id)
     if action is None:
