@@ -186,6 +186,17 @@ def test_an_edit_takes_the_place_of_what_it_edits(bed):
     assert look(bed, second).status is S.SUCCEEDED
 
 
+def test_an_edit_that_changes_the_resource_comes_last_in_the_other_line(bed):
+    bed.sink.approval, bed.sink.editable = ApprovalPolicy(), frozenset({"resource"})
+    moved = later(bed, "moved", in_order=True)
+    other = later(bed, "other", in_order=True, resource="account/2")
+    bed.decide(other, "approve")
+    bed.decide(moved, "edit", changes={"resource": "account/2"})
+    assert due(bed) == ["other"]
+    turn(bed)
+    assert due(bed) == ["moved"]
+
+
 def test_a_held_ledger_stores_and_sends_nothing(bed):
     values = "'7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e', '2026-01-01T00:00:00.000000Z', '2026-01-01T00:00:00.000000Z'"
     execute(bed, f"insert into ledger (ledger_id, made_at, held_at, held_reason) values ({values}, 'It was restored.')")

@@ -75,8 +75,10 @@ class Hands:
     def give(self, action_id: str, work: Callable[[], None]) -> bool:
         """Wait for a free hand and give it this work. False when the action is in one already, or none takes more."""
         with self._changed:
+            if action_id in self._held:
+                return False
             self._changed.wait_for(lambda: self._closed or len(self._held) < self._most)
-            if self._closed or action_id in self._held:
+            if self._closed:
                 return False
             self._held.add(action_id)
         threading.Thread(target=self._work, args=(action_id, work), name=self._name, daemon=True).start()

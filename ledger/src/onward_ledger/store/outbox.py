@@ -55,8 +55,12 @@ def is_its_turn(entry: Row | None, *, dispatched: bool) -> bool:
 
 
 def hand_over(records: Records, entry: Row | None, successor: Action) -> None:
-    """An edited action was in the outbox: its successor takes its place there."""
+    """An edited action was in the outbox: its successor takes its place there, or the last one of another line."""
     if entry is None:
+        return
+    if successor.resource != entry["resource"]:
+        for each in entering(successor, Later(in_order=bool(entry["in_order"]))):
+            records.tx.send(each.name, **each.params)
         return
     records.tx.send(
         "take_over_place",

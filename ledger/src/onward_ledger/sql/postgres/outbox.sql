@@ -33,9 +33,12 @@ select * from outbox where action_id = %(action_id)s
 with recursive heads (action_id) as (
     (select action_id from outbox where in_order order by kind, resource, stored_at, action_id limit 1)
     union all
-    select (select n.action_id from outbox n
-            where n.in_order and (n.kind, n.resource) > (o.kind, o.resource)
-            order by n.kind, n.resource, n.stored_at, n.action_id limit 1)
+    select coalesce((select n.action_id from outbox n
+                     where n.in_order and n.kind = o.kind and n.resource > o.resource
+                     order by n.resource, n.stored_at, n.action_id limit 1),
+                    (select n.action_id from outbox n
+                     where n.in_order and n.kind > o.kind
+                     order by n.kind, n.resource, n.stored_at, n.action_id limit 1))
     from heads h join outbox o on o.action_id = h.action_id
 )
 select a.*, o.attempts
