@@ -76,9 +76,8 @@ def found(world: Path, ledger: dict[str, str]) -> dict[str, Done]:
     (wary / "guarded.py").write_text(text.replace(SECOND_LOOK, ""))
     commands = {
         "plain": agent(AGENTS, "plain", "sqlite", "(a tool), its result not stored"),
-        "guarded": agent(AGENTS, "guarded", "sqlite", "in tools"),
-        "guarded on postgres": agent(AGENTS, "guarded", "postgres", "(a tool)"),
-        "wary": agent(wary, "guarded", "sqlite", "(a tool)"),
+        "guarded": agent(AGENTS, "guarded", "postgres", "(a tool)"),
+        "wary": agent(wary, "guarded", "sqlite", "in tools"),
     }
     return run_all(commands, world, DESK=str(world / "things"), **ledger)
 
@@ -89,19 +88,17 @@ def test_the_agent_as_it_was_repeats_each_effect(found: dict[str, Done]) -> None
     assert all(case["duplicates"] for case in told["cases"])
 
 
-@pytest.mark.parametrize(("name", "kills"), [("guarded", 20), ("guarded on postgres", 6)])
-def test_the_guarded_agent_repeats_and_loses_nothing(found: dict[str, Done], name: str, kills: int) -> None:
-    told = found[name].json
-    assert told["killed"] >= kills
+def test_the_guarded_agent_repeats_and_loses_nothing(found: dict[str, Done]) -> None:
+    told = found["guarded"].json
+    assert (told["killed"], told["effects"]) == (6, {"tickets": 1, "mails": 2})
     wrong = {word: told[word] for word in ("not_fired", "duplicates", "lost", "wrong", "stuck")}
-    assert (found[name].code, told["verdict"]) == (0, "pass"), told["reasons"]
+    assert (found["guarded"].code, told["verdict"]) == (0, "pass"), told["reasons"]
     assert set(wrong.values()) == {0}
     assert told["reexecuted_steps"] > 0
-    assert told["effects"] == {"tickets": 1, "mails": 2}
 
 
 def test_it_was_killed_around_every_request_of_the_guard(found: dict[str, Done]) -> None:
-    where = " ".join(case["boundary"] for case in found["guarded"].json["cases"])
+    where = " ".join(case["boundary"] for case in found["wary"].json["cases"])
     for request in ("PUT /v1/guards/*", "POST /v1/actions/*/complete"):
         for side in ("before send", "after send", "before answer to", "after answer to"):
             assert f"{side} {request}" in where
@@ -110,12 +107,13 @@ def test_it_was_killed_around_every_request_of_the_guard(found: dict[str, Done])
 def test_what_nobody_can_tell_is_unknown_and_listed(found: dict[str, Done], ledger: dict[str, str]) -> None:
     """Killed between the claim and the mail, where absence proves nothing: not repeated, and not forgotten either."""
     told = found["wary"].json
+    assert (told["duplicates"], told["wrong"], told["not_fired"], told["killed"] >= 20) == (0, 0, 0, True)
     stopped = [case for case in told["cases"] if case["stuck"]]
-    assert stopped
     assert all("UNKNOWN" in case["stuck"] for case in stopped)
-    assert all(case["boundary"].startswith("before") or "#2" in case["boundary"] or case["lost"] for case in stopped)
-    assert (told["duplicates"], told["wrong"]) == (0, 0)
     assert all(case["stuck"] for case in told["cases"] if case["lost"]), "nothing is lost in silence"
+    # A mail between its claim and its record; never the ticket, whose desk takes keys.
+    assert stopped
+    assert all("tool.send_mail" in case["stuck"] for case in stopped)
     with LedgerClient(ledger["LEDGER_URL"], ledger["LEDGER_TOKEN"]) as client:
         unknown = {action.action_id for action in client.actions(status=Status.UNKNOWN, limit=1000)}
     named = {re.findall(r"onward-ledger resolve ([0-9a-f-]{36})", case["stuck"])[0] for case in stopped}
