@@ -171,7 +171,8 @@ FIRST = (
 # Larger ones, for the command line.
 LARGE = (
     _first("A0", "A with two effects and three epochs", hands=1, replans=True, steps=2, epochs=3),
-    _first("A1", "A with three drivers and four epochs", drivers=3, epochs=4, replans=True),
+    _first("A1", "A with three drivers and four epochs", hands=1, drivers=3, epochs=4, replans=True),
+    _first("A3", "A1 with a network that duplicates", hands=1, drivers=3, epochs=4, duplicates=True),
     _first("D0", "D with three epochs", idempotent=False, absent="when settled", window="quiesced", epochs=3),
     _first(
         "P0", "P with three epochs", idempotent=False, absent="when settled", window="quiet", check="fence", epochs=3

@@ -34,7 +34,8 @@ from onward_ledger.providers.interface import ProviderClass, SendingProvider
 from onward_ledger.store import claims
 from onward_ledger.store.store import Store
 from tests.support.ledger import open_bed
-from tests.support.ledger_walk import REFUSED, Walk
+from tests.support.ledger_refusals import REFUSED
+from tests.support.ledger_walk import Walk
 
 # The real clock is one, so the two things that time decides for an idempotent provider are walked apart.
 KEYS_AGE = replace(VARIANTS["idempotent"], name="idempotent, keys age", window="")

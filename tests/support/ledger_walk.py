@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from experiments.protocol_model.callers import ONLY
-from experiments.protocol_model.rules import initial, successors
+from experiments.protocol_model.rules import initial
 from experiments.protocol_model.state import Hand, action_of
 from onward_ledger import errors
 from onward_ledger.action import FINAL, Action, Status
@@ -28,11 +28,10 @@ from onward_ledger.providers.interface import (
 )
 from onward_ledger.store import Opened, open_store
 from onward_ledger.store.approvals import Revocation
-from onward_ledger.store.claims import Answered, Call, Claimed, LookFirst, Unsettled
-from onward_ledger.store.operators import Resolution
+from onward_ledger.store.claims import Call, Claimed, LookFirst, Unsettled
 from tests.support.ledger import Bed, Sink, start
+from tests.support.ledger_refusals import EPOCH, Refusals
 
-EPOCH = 2
 START = datetime(2030, 1, 1, tzinfo=UTC)
 KEY_LIFETIME = timedelta(days=10)
 APPROVAL_LIFETIME = timedelta(days=100)
@@ -72,7 +71,7 @@ class RealHand:
     outcome: object = None
 
 
-class Walk:
+class Walk(Refusals):
     """One action of the real ledger. `state` is the model's; `follow` takes one of its edges in both."""
 
     def __init__(self, variant, bed: Bed):
@@ -376,16 +375,6 @@ class Walk:
         receipt = {"provider_id": "by hand"} if status is Status.SUCCEEDED else None
         self.store.resolve(self.word(status, receipt, self.action.version))
 
-    def word(self, status, receipt, version):
-        return Resolution(
-            action_id=self.action_id,
-            status=status,
-            reason="looked",
-            expected_version=version,
-            principal="anna",
-            receipt=receipt,
-        )
-
     def withdraw(self, edge, draw):
         self.store.withdraw(self.action_id, "anna", "not wanted")
 
@@ -406,69 +395,3 @@ class Walk:
 
     def revoke(self, edge, draw):
         self.store.revoke(Revocation(action_id=self.action_id, principal="anna", reason="changed my mind"))
-
-    # --- what the model does not allow ---
-
-    def refuses(self, what):
-        """Something that the model has no edge for, at this moment: the ledger refuses it, or answers as it stands."""
-        model = action_of(self.state, ONLY)
-        if model.status is not None:
-            getattr(self, f"_refuses_{what}")(model)
-            self.agree([])
-
-    def _refuses_stale_epoch(self, model):
-        self._raises(errors.StaleEpoch, lambda: self.bed.put(self.bed.intent(epoch=EPOCH - 1)))
-
-    def _refuses_other_params(self, model):
-        self._raises(errors.ParamsConflict, lambda: self.bed.put(self.bed.intent(epoch=EPOCH, amount=6)))
-
-    def _refuses_a_claim(self, model):
-        """Where the model has no claim, a call is told how it stands, or what has to come first."""
-        performing = next((real for real in self.hands if real.hand.current), None)
-        if model.status == "IN_FLIGHT" and performing and self.clock < self.action.deadline_at:
-            self._raises(errors.InProgress, lambda: self.store.begin(self.call(performing.service)))
-        elif model.status == "UNKNOWN":
-            assert isinstance(self.store.begin(self.call(0)), Unsettled)
-        elif model.status == "PREPARED" and model.look_first:
-            assert isinstance(self.store.begin(self.call(0)), LookFirst)
-        elif model.status in ("SUCCEEDED", "FAILED", "WITHDRAWN"):
-            assert self.bed.put(self.bed.intent(epoch=EPOCH)).replayed
-        elif model.status == "PREPARED" and self.variant.approval and model.approval == "":
-            assert isinstance(self.store.begin(self.call(0)), Answered)
-
-    def _refuses_withdrawal(self, model):
-        if model.status == "WITHDRAWN":
-            assert self.store.withdraw(self.action_id, "anna", "again").replayed
-        elif model.status != "PREPARED":
-            self._raises(errors.TooLate, lambda: self.store.withdraw(self.action_id, "anna", "not wanted"))
-
-    def _refuses_a_word(self, model):
-        version = self.action.version + (model.status == "UNKNOWN")
-        self._raises(errors.Conflict, lambda: self.store.resolve(self.word(Status.FAILED, None, version)))
-
-    def _refuses_a_decision(self, model):
-        """The first decision stands, and none comes after a claim."""
-        if not self.variant.approval or (model.status == "PREPARED" and model.approval == ""):
-            return
-        standing = self.action.decision
-        other = "approve" if standing and standing.decision == "reject" else "reject"
-        self._raises(errors.Conflict, lambda: self.decide(other))
-
-    def _refuses_an_answer(self, model):
-        """What was asked before the record moved counts no more, and some answers settle nothing."""
-        if self.asked is None:
-            return
-        action, found, asked_at = self.asked
-        rules = {edge.rule for edge in successors(self.variant, self.state)}
-        if action.version != self.action.version or not rules & {"find", "unsend", "look"}:
-            self.store.settle(action, found, self.sink, self.services[0]._because(None), asked_at=asked_at)
-
-    def _raises(self, error, do):
-        try:
-            answer = do()
-        except error:
-            return
-        raise AssertionError(f"not refused: {answer}")
-
-
-REFUSED = ("stale_epoch", "other_params", "a_claim", "withdrawal", "a_word", "a_decision", "an_answer")
