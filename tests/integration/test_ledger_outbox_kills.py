@@ -3,6 +3,7 @@
 import time
 import uuid
 
+import psycopg
 import pytest
 
 from onward_ledger import protocol
@@ -137,3 +138,20 @@ def test_two_services_and_one_of_them_is_killed(request, tmp_path):
         doomed.kill()
         assert len(effects_in(file)) < len(ids)
         check(survivor, ids, file, run_id=run_id)
+
+
+def test_a_database_that_is_cut_off_again_and_again(request, tmp_path):
+    """Every session of the service is ended in the middle of the work."""
+    url, schema = store_of(request, tmp_path, "postgres"), f"ledger_{uuid.uuid4().hex[:12]}"
+    file, run_id = tmp_path / "effects", str(uuid.uuid4())
+    with ledger_process(tmp_path, url, schema=schema) as process, psycopg.connect(url, autocommit=True) as admin:
+        client = process.start(plant=counting(file, 0.05)).client()
+        ids = all_at_once(client, run_id, 36)
+        for share in (0.2, 0.5, 0.8):
+            until(lambda share=share: len(effects_in(file)) >= share * len(ids), "nothing is sent")
+            cut = admin.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where application_name = 'onward-ledger' and datname = current_database()"
+            ).fetchall()
+            assert cut
+        check(client, ids, file, run_id=run_id)
