@@ -9,6 +9,7 @@ happens under the same lock. It outlives the command that started it; `onward do
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -34,6 +35,9 @@ from onward_ledger.values import Health
 from runs.errors import OtherStore, ServiceUnreachable
 from runs.holder import is_that_process, process_started
 from runs.settings import Settings
+
+# The ledger of a home whose records are in that home.
+LOCAL = "local"
 
 START_SECONDS = 30.0
 # What a ledger that was told to stop may take to finish the calls in progress; then it is killed: that is safe.
@@ -91,9 +95,9 @@ def ledger_id(settings: Settings) -> str:
     if settings.ledger_url is not None:
         return settings.ledger_url.rstrip("/")
     if settings.store == "sqlite":
-        return "local"
+        return LOCAL
     url = settings.ledger_database_url or settings.database_url
-    return "local" if url is None else _without_password(url)
+    return LOCAL if url is None else _without_password(url)
 
 
 def connect(settings: Settings, *, principal: str | None = None) -> LedgerClient:
@@ -288,6 +292,7 @@ def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> A
                 *(sys.executable, "-m", "onward_ledger", "serve"),
                 *("--host", "127.0.0.1", "--port", str(port), "--objects", settings.objects_url),
                 *("--token-file", str(files.token), "--ready-file", str(ready)),
+                *("--witness", str(_witness(settings, files))),
             ],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -313,6 +318,14 @@ def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> A
     _write_private(files.address, json.dumps(asdict(address), indent=2) + "\n")
     ready.unlink(missing_ok=True)
     return address
+
+
+def _witness(settings: Settings, files: _Files) -> Path:
+    """What this home remembers of the ledger's records, for each database apart: another one has forgotten nothing."""
+    named = ledger_id(settings)
+    if named == LOCAL:
+        return files.token.with_suffix(".witness")
+    return files.token.with_suffix(f".{hashlib.sha256(named.encode()).hexdigest()[:12]}.witness")
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], ready: Path, log: Path, log_start: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`experiments/guarantees.py`: a few cells of its table, the control among them, and what its table in the docs says."""
+"""`experiments/guarantees.py`: a few cells of its table, the control among them, and its table in the docs."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ from experiments.guaranteed.faults import FAULTS
 from experiments.guaranteed.report import BEGIN, END, PAGE
 from experiments.guaranteed.rows import ROWS
 from tests.support.markdown import ROOT
-
 
 # A busy machine makes a minute of what takes a quarter of one.
 pytestmark = pytest.mark.timeout(250)

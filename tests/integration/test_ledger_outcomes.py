@@ -75,7 +75,7 @@ def test_a_key_that_the_provider_has_forgotten_is_not_sent_again(bed):
     action = unknown(bed)
     bed.sink.can_tell = False
     forgotten_at = action.first_sent_at + timedelta(seconds=3600)
-    under_way = timedelta(seconds=bed.sink.request_lifetime_seconds)
+    under_way = timedelta(seconds=bed.sink.deadline_seconds + bed.sink.request_lifetime_seconds)
     late = bed.another(clock=forgotten_at - under_way)
     assert late.put(bed.intent(), propose=False).status is S.UNKNOWN
     assert len(bed.sink.sends) == 1

@@ -190,14 +190,14 @@ def test_a_publication_that_cannot_be_meant_is_not_recorded(objects, resource, c
     ("provider_class", "lifetime", "age", "may"),
     [
         (ProviderClass.IDEMPOTENT, None, 10**9, True),
-        (ProviderClass.IDEMPOTENT, 100.0, 39, True),
-        (ProviderClass.IDEMPOTENT, 100.0, 40, False),
+        (ProviderClass.IDEMPOTENT, 100.0, 29, True),
+        (ProviderClass.IDEMPOTENT, 100.0, 30, False),
         (ProviderClass.QUERYABLE, None, 0, False),
         (ProviderClass.OPAQUE, None, 0, False),
     ],
 )
 def test_only_a_key_that_is_surely_remembered_is_used_again(provider_class, lifetime, age, may):
     sink = Sink(provider_class)
-    sink.key_lifetime_seconds, sink.request_lifetime_seconds = lifetime, 60.0
+    sink.key_lifetime_seconds, sink.deadline_seconds, sink.request_lifetime_seconds = lifetime, 10.0, 60.0
     assert sink.remembers(action(first_sent_at=NOW), NOW + timedelta(seconds=age)) is may
     assert sink.remembers(action(first_sent_at=None), NOW) is False

@@ -83,5 +83,5 @@ def health(request: Request) -> JSONResponse:
     """Which ledger answers. Needs no token."""
     found = service(request)
     watch = found.ledger.store.watch
-    held = watch.identity.held_reason if watch is not None else None
+    held = watch is not None and watch.identity.held_at is not None
     return JSONResponse(replace(found.health, held=held).to_json())

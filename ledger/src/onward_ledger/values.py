@@ -116,7 +116,7 @@ class Event(Value):
 class Health(Value):
     """Which ledger answers: `instance` is new at each start, `store` is postgres or sqlite, `objects` a URL.
 
-    `ledger_id` stays with the records; `held` says why nothing is sent, where that is so.
+    `ledger_id` stays with the records. `held`: nothing is sent until an operator releases it; GET /v1/ledger says why.
     """
 
     instance: str
@@ -126,7 +126,7 @@ class Health(Value):
     pid: int
     api: str
     ledger_id: str | None = None
-    held: str | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

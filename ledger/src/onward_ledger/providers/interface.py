@@ -173,13 +173,15 @@ class SendingProvider(Provider):
         return action.deadline_at + timedelta(seconds=self.request_lifetime_seconds + self.settle_window_seconds)
 
     def remembers(self, action: Action, now: datetime) -> bool:
-        """Whether a request that is sent now still finds the provider remembering the key of the first one."""
+        """Whether a request of a send that is claimed now still finds the provider remembering the key of the first."""
         if self.provider_class is not ProviderClass.IDEMPOTENT or action.first_sent_at is None:
             return False
         if self.key_lifetime_seconds is None:
             return True
         forgotten_at = action.first_sent_at + timedelta(seconds=self.key_lifetime_seconds)
-        return now + timedelta(seconds=self.request_lifetime_seconds) < forgotten_at
+        # A send that is claimed now can write until its deadline, and be under way for the request's lifetime behind it.
+        latest = now + timedelta(seconds=self.deadline_seconds + self.request_lifetime_seconds)
+        return latest < forgotten_at
 
 
 class TransactionalProvider(Provider):
