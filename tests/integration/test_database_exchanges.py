@@ -11,7 +11,7 @@ from threading import Thread
 import psycopg
 import pytest
 
-from onward_ledger.database import PostgresDatabase, SqliteDatabase, Unreachable, statement
+from onward_ledger.database import DatabaseError, PostgresDatabase, SqliteDatabase, Unreachable, statement
 from onward_ledger.database.postgres import check_alive
 from tests.support.exchanges import exchanges
 from tests.support.ledger import open_bed, shared_database
@@ -198,6 +198,57 @@ def test_a_database_that_is_renamed_is_known_by_the_new_name(postgres):
     postgres.rename("exchanges of a driver")
     with postgres.connection(), postgres.connection():
         assert names() == ["exchanges of a driver", "exchanges of a driver"]
+
+
+@pytest.fixture
+def prepared(request, tmp_path):
+    """As `postgres`, with two of the statements prepared."""
+    with closing(opened("postgres", request, tmp_path)) as made:
+        made.migrate()
+        names, folder = ("keep", "kept"), tmp_path / "sql"
+        more = {"schema": made._schema, "folder": folder, "application_name": "prepared", "prepared": names}
+        with closing(PostgresDatabase(shared_database(request), **more)) as database:
+            yield database
+
+
+def test_prepared_statements_answer_as_the_others(prepared):
+    with exchanges() as seen:
+        first, changed, rows = prepared.at_once(
+            keep(1, "it's 5 % \\ ok"), statement("change", note="y"), statement("kept")
+        )
+        assert (seen.count - 2 * seen.connections >= 0, first.row, changed.count) == (True, {"number": 1}, 1)
+        before = seen.count
+        prepared.at_once(keep(2, None), statement("kept"))
+        assert seen.count - before == 1
+    assert rows.rows == [{"number": 1, "note": "y"}]
+    with prepared.connection() as connection:
+        found = connection.execute(
+            "select name, calls from (select name, generic_plans + custom_plans as calls "
+            "from pg_prepared_statements) as used order by name"
+        ).fetchall()
+    assert [(row["name"], row["calls"]) for row in found] == [("keep", 2), ("kept", 2)]
+    with pytest.raises(psycopg.errors.CheckViolation):
+        prepared.at_once(keep(3), keep(4, "bad"))
+    assert numbers(prepared) == [1, 2]
+
+
+def test_behind_a_pooler_that_forgets_them_the_reason_is_told(prepared):
+    prepared.at_once(keep(1))
+    with prepared.connection() as connection:
+        connection.execute("deallocate all")
+    with pytest.raises(DatabaseError, match="pooler in transaction mode"):
+        prepared.at_once(keep(2))
+
+
+def test_tables_that_another_version_has_changed_cost_one_connection(prepared):
+    """A prepared `select` whose columns have changed is refused by the server; a new connection prepares it anew."""
+    prepared.at_once(keep(1))
+    prepared.read("kept")
+    with prepared.connection() as connection:
+        connection.execute("alter table kept alter column note type varchar(100)")
+    with pytest.raises(Unreachable, match="Another version"):
+        prepared.read("kept")
+    assert numbers(prepared) == [1]
 
 
 def test_what_the_ledger_needs(request, tmp_path):

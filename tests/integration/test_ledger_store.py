@@ -205,9 +205,9 @@ def test_an_idempotency_key_that_may_be_forgotten_is_not_used_again(bed, monkeyp
     monkeypatch.setattr(bed.sink, "request_lifetime_seconds", 60.0, raising=False)
     bed.sink.script = ["raise"]
     action = bed.put(bed.intent())
-    late = bed.another(clock=action.first_sent_at + timedelta(seconds=3540))
+    late = bed.another(clock=action.first_sent_at + timedelta(seconds=3600 - 60 - 30))
     assert late.put(bed.intent(), propose=False).status is Status.UNKNOWN
-    in_time = bed.another(clock=action.first_sent_at + timedelta(seconds=3539))
+    in_time = bed.another(clock=action.first_sent_at + timedelta(seconds=3600 - 60 - 31))
     assert in_time.put(bed.intent(), propose=False).status is Status.SUCCEEDED
 
 

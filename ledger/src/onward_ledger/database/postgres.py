@@ -1,18 +1,20 @@
 """Postgres behind named statements: a pool of direct connections whose search_path is one schema.
 
 Parameters are merged into the text here (libpq quotes them), since only the simple query protocol takes several
-statements in one message. So a transaction costs few exchanges, and no prepared statement is left behind.
+statements in one message. So a transaction costs few exchanges. The statements that are asked for most are prepared
+once for each connection, by SQL.
 """
 
 from __future__ import annotations
 
 import json
 import select
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, LiteralString, cast
+from weakref import WeakSet
 
 import psycopg
 from psycopg import ClientCursor, sql
@@ -30,6 +32,7 @@ from onward_ledger.database.interface import (
     Statement,
     Unreachable,
 )
+from onward_ledger.database.prepared import executing
 from onward_ledger.database.statements import load_schema, load_statements
 
 # Two processes that start at once must not both create the schema. One fixed key in the two-integer key space;
@@ -124,6 +127,7 @@ class PostgresDatabase:
     `conninfo` is any libpq connection string; `schema` is created where missing and is the whole search_path, so
     nothing of ours lands in `public`. `options` become start-up options of every connection (they survive a
     reconnection; `SET` would leak to the next user of a pooled connection). `clock` overrides `onward_now()` in tests.
+    `prepared` names the statements that are to be prepared: those of calls that are made over and over.
     """
 
     def __init__(
@@ -136,10 +140,15 @@ class PostgresDatabase:
         options: Mapping[str, str] | None = None,
         clock: datetime | None = None,
         max_connections: int = 8,
+        prepared: Collection[str] = (),
     ) -> None:
         self._schema = schema
         self._folder = folder
         self._statements = load_statements(folder)
+        self._preparing: LiteralString
+        self._preparing, calls = executing(self._statements, prepared)
+        self._calls: dict[str, LiteralString] = {**self._statements, **calls}
+        self._ready: WeakSet[Connection] = WeakSet()  # connections on which these are prepared
         settings = {"search_path": schema, "timezone": "UTC", **(options or {})}
         if clock is not None:
             settings["onward.now"] = clock.isoformat()
@@ -159,8 +168,8 @@ class PostgresDatabase:
     @contextmanager
     def transaction(self) -> Generator[PostgresTransaction]:
         """One transaction on a connection that was seen alive just before."""
-        with self.connection() as connection:
-            tx = PostgresTransaction(connection, self._statements)
+        with self._prepared() as connection:
+            tx = PostgresTransaction(connection, self._calls)
             tx.begin()
             try:
                 yield tx
@@ -178,13 +187,13 @@ class PostgresDatabase:
 
     def at_once(self, *statements: Statement) -> list[Answer]:
         """One message, which the server treats as one transaction; each statement has a snapshot of its own."""
-        with self.connection() as connection:
-            return PostgresTransaction(connection, self._statements).at_once(*statements)
+        with self._prepared() as connection:
+            return PostgresTransaction(connection, self._calls).at_once(*statements)
 
     def read(self, name: str, **params: object) -> list[Row]:
         """The rows of one statement; it needs no transaction around it."""
-        with self.connection() as connection:
-            return PostgresTransaction(connection, self._statements).all(name, **params)
+        with self._prepared() as connection:
+            return PostgresTransaction(connection, self._calls).all(name, **params)
 
     @contextmanager
     def connection(self) -> Generator[Connection]:
@@ -203,6 +212,24 @@ class PostgresDatabase:
             raise Unreachable(f"Postgres does not answer: {_why_unreachable(self.conninfo)}") from error
         except psycopg.OperationalError as error:
             raise Unreachable(f"The connection to Postgres was lost: {_first_line(error)}") from error
+
+    @contextmanager
+    def _prepared(self) -> Generator[Connection]:
+        """A pooled connection on which the statements are prepared: one exchange when it is used first."""
+        with self.connection() as connection:
+            if self._preparing and connection not in self._ready:
+                connection.execute(self._preparing)
+                self._ready.add(connection)
+            try:
+                yield connection
+            except psycopg.errors.InvalidSqlStatementName as error:
+                raise DatabaseError(
+                    "A prepared statement is gone: this connection goes through a pooler in transaction mode, which "
+                    "takes the session's lock away too. Connect to Postgres directly."
+                ) from error
+            except psycopg.errors.FeatureNotSupported as error:  # "cached plan must not change result type"
+                connection.close()
+                raise Unreachable(f"Another version has changed the tables meanwhile: {_first_line(error)}") from error
 
     def _seen_alive(self) -> Connection:
         """A connection that stands; one that died idle is replaced at once (the pool's check waits 1 s)."""

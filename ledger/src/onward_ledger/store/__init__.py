@@ -14,6 +14,20 @@ from onward_ledger.store.liveness import FileLock, Liveness, SessionLock
 from onward_ledger.store.store import Store
 
 SCHEMA = "onward_ledger"
+
+# The statements of a fresh action, of a replay, and of what moves a record: prepared on each connection.
+OVER_AND_OVER = (
+    "glance",
+    "insert_action",
+    "insert_event_if_written",
+    "update_action",
+    "share_fence",
+    "lock_action",
+    "standing_decision",
+    "outbox_entry",
+    "clock",
+    "insert_event",
+)
 _SQL = Path(onward_ledger.__file__).parent / "sql"
 _JSON_COLUMNS = frozenset({"params", "receipt", "detail", "standing", "objects", "outbox", "look_ups"})
 
@@ -37,7 +51,10 @@ def open_store(url: str, *, schema: str = SCHEMA, clock: datetime | None = None)
         )
         return Opened(kind="sqlite", database=sqlite, store=Store(sqlite), liveness=FileLock(path))
     name = "onward-ledger"
-    postgres = PostgresDatabase(url, schema=schema, folder=_SQL / "postgres", application_name=name, clock=clock)
+    folder = _SQL / "postgres"
+    postgres = PostgresDatabase(
+        url, schema=schema, folder=folder, application_name=name, clock=clock, prepared=OVER_AND_OVER
+    )
     liveness = SessionLock(postgres.conninfo)
     return Opened(kind="postgres", database=postgres, store=Store(postgres), liveness=liveness)
 
