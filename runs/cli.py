@@ -195,6 +195,20 @@ def ledger_resolve(
     return effects.resolve(action_id, receipt=receipt, failed=failed, reason=reason, store=store, output=output)
 
 
+@ledger_app.command("release")
+def ledger_release(
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="What was compared; it is recorded.")],
+    look_first_days: Annotated[
+        float, typer.Option("--look-first-days", min=0, help="So long a first send is looked up before.")
+    ] = 30.0,
+    store: Store = None,
+) -> int:
+    """Let a held ledger send again: its database was restored, and you know what is lost."""
+    from runs.commands import effects
+
+    return effects.release(reason=reason, look_first_days=look_first_days, store=store)
+
+
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,

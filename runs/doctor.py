@@ -291,6 +291,14 @@ def _ledger(settings: Settings) -> Iterator[Check]:
         else:
             yield _ok("ledger", "not running; the next command that needs it starts it")
         return
+    if found.held:
+        yield Check(
+            name="ledger",
+            verdict="fail",
+            text="is held and sends nothing: its database was restored, or an operator held it",
+            advice="Compare what was done with what is recorded, then: onward ledger release --reason TEXT",
+        )
+        return
     yield _ok("ledger", f"answers; version {found.version}, store {found.store}, process {found.pid}")
 
 

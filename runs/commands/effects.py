@@ -91,6 +91,21 @@ def resolve(
     return 0
 
 
+def release(*, reason: str, look_first_days: float, store: StoreKind | None) -> int:
+    """See `onward ledger release`. Harmless where nothing is held."""
+    settings = settings_for(store)
+    if not reason.strip():
+        raise UsageError("Give the reason in words: --reason TEXT.")
+    prepare_home(settings)
+    with local_ledger.connect(settings) as ledger:
+        if ledger.standing().held_at is None:
+            say("The ledger is not held; it may send.")
+            return 0
+        ledger.release(reason=reason, look_first_days=look_first_days)
+    say(f"Released. For {look_first_days:g} days a first send is looked up before, where its kind can.")
+    return 0
+
+
 def _json_object(text: str) -> dict[str, Any]:
     try:
         found: object = json.loads(text)

@@ -183,3 +183,18 @@ def test_data_is_json_and_nothing_else(here, report_digest):
     assert shown["events"][0]["word"] == "propose"
     assert shown["params"]["digest"]
     assert here("ledger", "show", action["action_id"])[0] == 0
+
+
+def test_a_held_ledger_is_told_by_doctor_and_released_by_a_person(sqlite_cli, inside):
+    from runs import local_ledger
+
+    settings = Settings(home=sqlite_cli.home, store="sqlite")
+    with local_ledger.connect(settings, principal="alice") as ledger:
+        ledger.hold(reason="a backup was restored")
+    told = inside(sqlite_cli, "doctor")
+    assert (told.code, "is held and sends nothing" in told.out + told.err) == (1, True)
+    released = inside(sqlite_cli, "ledger", "release", "--reason", "nothing was lost", "--look-first-days", "0")
+    assert (released.code, "Released." in released.err) == (0, True)
+    again = inside(sqlite_cli, "ledger", "release", "--reason", "nothing was lost")
+    assert (again.code, "not held" in again.err) == (0, True)
+    assert "is held" not in inside(sqlite_cli, "doctor").out

@@ -43,7 +43,9 @@ def hold(database: Database, reason: str) -> Identity:
 
 def held(reason: str) -> Held:
     """What is answered instead of a claim."""
-    return Held(f"Nothing is sent: {reason} Once you know what is lost, run: onward-ledger release --reason …")
+    return Held(
+        f"Nothing is sent: {reason.rstrip('.')}. Once you know what is lost, run: onward-ledger release --reason …"
+    )
 
 
 def release(database: Database, *, principal: str, reason: str, look_first_days: float = LOOK_FIRST_DAYS) -> Identity:

@@ -149,11 +149,19 @@ class Store:
 
     def hold(self, reason: str) -> Identity:
         """See `identity.hold`."""
-        return identity.hold(self._database, reason)
+        return self._seen(identity.hold(self._database, reason))
 
     def release(self, principal: str, reason: str, look_first_days: float) -> Identity:
         """See `identity.release`."""
-        return identity.release(self._database, principal=principal, reason=reason, look_first_days=look_first_days)
+        return self._seen(
+            identity.release(self._database, principal=principal, reason=reason, look_first_days=look_first_days)
+        )
+
+    def _seen(self, known: Identity) -> Identity:
+        """What this service has just changed it need not find out by its watch."""
+        if self.watch is not None:
+            self.watch.identity = known
+        return known
 
     def announce(self, run_id: str, epoch: int, holder: str) -> Fence:
         """See `fences.announce`."""
