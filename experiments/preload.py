@@ -58,7 +58,8 @@ for name in (
     "onward_ledger.__main__",
     "onward_ledger.serve",
     "runs.assembly",
-    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.httptools_impl",
     *PROGRAMS,
 ):
     importlib.import_module(name)

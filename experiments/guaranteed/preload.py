@@ -12,7 +12,8 @@ for name in (
     "onward_ledger.providers.http",
     "onward_ledger.serve",
     "psycopg",
-    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.httptools_impl",
 ):
     importlib.import_module(name)
 

@@ -12,7 +12,8 @@ for name in (
     "httpx",
     "onward_ledger.serve",
     "psycopg",
-    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.httptools_impl",
 ):
     importlib.import_module(name)
 

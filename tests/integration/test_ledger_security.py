@@ -4,6 +4,7 @@ import json
 import socket
 import uuid
 from base64 import b64encode
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import httpx
@@ -352,11 +353,62 @@ def test_params_are_not_deep_and_not_many(service, run_id):
 def test_large_bodies_and_heads_are_refused(service):
     answer = service.ask("PUT", f"/v1/actions/{uuid.uuid4()}", content=b"x" * (LARGEST_BODY_BYTES + 1))
     assert answer.status_code == 413
-    host, port = service.process.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as raw:
+    with connected(service) as raw:
         raw.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\n")
         assert b" 200 " not in raw.makefile("rb").readline()
     assert service.ask("GET", "/health", headers={"X-Long": "x" * 8000}).status_code == 200
+
+
+def flood(service, start, more):
+    """Send `start`, then 16 MiB of `more`, which lead to nothing; the bytes until the server hung up."""
+    sent, many = 0, more * (65536 // len(more))
+    with connected(service) as raw:
+        raw.sendall(start)
+        try:
+            while sent < 16 * 1024**2:
+                raw.sendall(many)
+                sent += len(many)
+        except OSError:
+            return sent
+    return sent
+
+
+@contextmanager
+def connected(service):
+    host, port = service.process.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as raw:
+        yield raw
+
+
+CHUNKED = b"PUT /v1/actions/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"GET /", b"a"),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\n", b"X-More: more\r\n"),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-Long: ", b"a"),
+        (CHUNKED + b"2;", b"a"),
+        (CHUNKED + b"2\r\n{}\r\n0\r\n", b"X-More: more\r\n"),
+    ],
+    ids=["address", "headers", "header", "chunk", "trailers"],
+)
+def test_a_request_that_never_ends_is_not_buffered(service, start, more):
+    assert flood(service, start, more) < 12 * 1024**2
+    assert service.ask("GET", "/health").status_code == 200
+
+
+@pytest.mark.parametrize("wish", ["h2c", "websocket"])
+def test_who_wishes_for_another_protocol_is_served_in_this_one(service, run_id, wish):
+    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": wish, "HTTP2-Settings": "AAMAAABkAAQAAP__"}
+    body = {"epoch": 1, "holder": "host:1"}
+    for _ in range(2):  # over a kept connection
+        answer = service.ask("PUT", f"/v1/fences/{run_id}", json=body, headers=headers)
+        assert (answer.status_code, answer.json()["holder"]) == (200, "host:1")
+    with connected(service) as raw:
+        raw.sendall(b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 400 " in raw.makefile("rb").readline()
 
 
 # --- secrets --------------------------------------------------------------------------------------------------------

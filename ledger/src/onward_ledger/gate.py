@@ -14,15 +14,13 @@ from starlette.types import Scope as Asgi
 
 from onward_ledger.callers import Caller
 from onward_ledger.errors import LedgerError, TooLarge, Unauthorized
+from onward_ledger.heads import LARGEST_HEAD_BYTES
 from onward_ledger.problems import problem
 from onward_ledger.tokens import Tokens
 
 log = logging.getLogger("onward_ledger")
 
 LARGEST_BODY_BYTES = 256 * 1024
-
-# The address and the headers. The server's own limit is on what it has to buffer, not on what comes at once.
-LARGEST_HEAD_BYTES = 16 * 1024
 
 # What anybody may read: who answers, and how to talk to it.
 OPEN_PATHS = frozenset({"/health", "/openapi.json"})

@@ -24,7 +24,7 @@ import onward_ledger
 from onward_ledger.background import Background
 from onward_ledger.dispatcher import Dispatcher
 from onward_ledger.errors import BadRequest
-from onward_ledger.gate import LARGEST_HEAD_BYTES
+from onward_ledger.heads import BoundedHeads
 from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
 from onward_ledger.protocol import API_VERSION
@@ -146,7 +146,8 @@ def _listen(
             access_log=False,
             server_header=False,
             ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
-            h11_max_incomplete_event_size=LARGEST_HEAD_BYTES,
+            http=BoundedHeads,
+            ws="none",
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
