@@ -58,10 +58,10 @@ def problem(error: LedgerError, *, errors: list[Json] | None = None) -> JSONResp
 
 def install(app: FastAPI) -> None:
     """Answer every error of this application with a problem."""
-    app.add_exception_handler(LedgerError, _ledger_error)
+    app.add_exception_handler(LedgerError, _known_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(DatabaseError, _database_error)
+    app.add_exception_handler(DatabaseError, _known_error)
     app.add_exception_handler(Exception, _defect)
 
 
@@ -89,8 +89,8 @@ def _responses(document: Json) -> Iterator[Json]:
                     yield response
 
 
-def _ledger_error(_: Request, error: Exception) -> JSONResponse:
-    return problem(cast(LedgerError, error))
+def _known_error(_: Request, error: Exception) -> JSONResponse:
+    return told(cast(LedgerError | DatabaseError, error))
 
 
 def _validation_error(_: Request, error: Exception) -> JSONResponse:
@@ -120,7 +120,10 @@ def _allowed(request: Request, error: HTTPException) -> list[str]:
     return sorted(found)
 
 
-def _database_error(_: Request, error: Exception) -> JSONResponse:
+def told(error: LedgerError | DatabaseError) -> JSONResponse:
+    """The answer to an error of the ledger, or of its database."""
+    if isinstance(error, LedgerError):
+        return problem(error)
     if isinstance(error, Unreachable):
         message = f"The ledger's database does not answer; send the same request again. {error}"
         return problem(LedgerUnreachable(message, retry_after_seconds=1.0))

@@ -17,6 +17,7 @@ from onward_ledger.gate import Gate
 from onward_ledger.protocol import API_VERSION
 from onward_ledger.routes import actions, approvals, fences, guards, keeping, operators, outbox
 from onward_ledger.routes.common import Service, known_query, service
+from onward_ledger.routes.lean import Lean
 from onward_ledger.values import Health
 from onward_ledger.wire import Problem
 
@@ -64,6 +65,7 @@ def create_app(service: Service | None) -> FastAPI:
         app.include_router(each, prefix="/v1", dependencies=[bearer, Depends(known_query)])
     if service is not None:
         app.state.service = service
+        app.add_middleware(Lean, service=service)
         app.add_middleware(Gate, tokens=service.tokens)
     return app
 

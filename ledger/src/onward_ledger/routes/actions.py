@@ -9,9 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from onward_ledger import callers
 from onward_ledger.action import Action, Status
-from onward_ledger.callers import Scope
+from onward_ledger.callers import Caller, Scope
 from onward_ledger.errors import BadRequest
+from onward_ledger.gate import caller
+from onward_ledger.ledger import Ledger
 from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, answer, ledger, may, may_touch, who
 from onward_ledger.store.outbox import Later
 from onward_ledger.values import Event
@@ -65,15 +68,39 @@ def put_action(
         raise BadRequest("propose stops at PREPARED, mode=async performs: ask for one of them.")
     if in_order and mode is Mode.SYNC:
         raise BadRequest("in_order belongs to mode=async.")
-    intent, later = body.intent(str(action_id)), Later(in_order=in_order) if mode is Mode.ASYNC else None
-    return answer(ledger(request).put(intent, propose=propose, later=later, principal=who(request, principal)))
+    later = Later(in_order=in_order) if mode is Mode.ASYNC else None
+    return put(
+        ledger(request), caller(request), str(action_id), body, propose=propose, later=later, principal=principal
+    )
+
+
+def put(
+    ledger: Ledger,
+    caller: Caller,
+    action_id: str,
+    body: ActionBody,
+    *,
+    propose: bool = False,
+    later: Later | None = None,
+    principal: str | None,
+) -> JSONResponse:
+    """What `put_action` does, once its request is read. `principal`: the header as it came."""
+    caller.require(Scope.PERFORM, body.kind)
+    intent = body.intent(action_id)
+    person, _ = callers.who(caller, principal)
+    return answer(ledger.put(intent, propose=propose, later=later, principal=person))
 
 
 @router.get("/actions/{action_id}", responses={200: {"model": Action}})
 def get_action(request: Request, action_id: ActionId) -> JSONResponse:
     """One action, with the decision that stands for it, its place in the outbox and its look-ups in the background."""
-    may(request, Scope.READ)
-    return JSONResponse(ledger(request).store.outbox.look(str(action_id)).to_json())
+    return look(ledger(request), caller(request), str(action_id))
+
+
+def look(ledger: Ledger, caller: Caller, action_id: str) -> JSONResponse:
+    """What `get_action` does, once its request is read."""
+    caller.require(Scope.READ)
+    return JSONResponse(ledger.store.outbox.look(action_id).to_json())
 
 
 @router.get("/actions", responses={200: {"model": ActionList}})
