@@ -28,11 +28,11 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Self, cast
 
 import rfc8785
@@ -120,7 +120,7 @@ class ActionKey:
         if self.rev < 1:
             raise BadRequest("rev counts from 1.")
 
-    @property
+    @cached_property
     def action_id(self) -> str:
         """uuid5 of the run and `<step>/<slot>`, with `@<rev>` behind it for later revisions."""
         name = f"{self.step}/{self.slot}" + (f"@{self.rev}" if self.rev > 1 else "")
@@ -173,6 +173,8 @@ def _is_simple(value: object) -> bool:
     simple = True
     while waiting:
         item = waiting.pop()
+        if type(item) is str or item is None:
+            continue
         if isinstance(item, dict):
             members = cast(dict[object, object], item)
             waiting.extend(members.values())
@@ -183,7 +185,7 @@ def _is_simple(value: object) -> bool:
             _refuse_number(item)
             simple = simple and isinstance(item, int)
         else:
-            simple = simple and (item is None or isinstance(item, str))
+            simple = simple and isinstance(item, str)
     return simple
 
 
@@ -209,34 +211,61 @@ def jsonable(value: object) -> object:
 
 
 class Value:
-    """What the frozen values below share: reading from a row or JSON by field name, and writing back."""
+    """What the frozen values below share: reading from a row or JSON by field name, writing back, changed copies."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Read from a database row or an answer's JSON; members that the value does not know are left out."""
-        known = {field.name for field in fields(cast(Any, cls))}
-        return cls(**{name: _field(name, value) for name, value in row.items() if name in known})
+        readers = _readers(cls)
+        return cls(**{name: readers[name](value) for name, value in row.items() if name in readers})
 
     from_json = from_row
 
     def to_json(self) -> Json:
         """The JSON object of this value: instants as ISO 8601 with offset, nested values as objects."""
-        return {field.name: _to_json(getattr(self, field.name)) for field in fields(cast(Any, self))}
+        mine = self.__dict__
+        return {
+            name: value if type(value := mine[name]) in _JSON_TYPES else _to_json(value)
+            for name in _readers(type(self))
+        }
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with these changes: `dataclasses.replace` at a tenth of its cost, for fields that need no checks."""
+        assert changes.keys() <= self.__dict__.keys(), changes
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
 
-def _field(name: str, value: object) -> object:
+_JSON_TYPES = frozenset({str, int, bool, float, dict, list, type(None)})
+
+
+@cache
+def _readers(of: type[Value]) -> dict[str, Callable[[Any], object]]:
+    """How each field is read, by name and in order; the names alone serve too."""
+    return {field.name: _reader(field.name) for field in fields(cast(Any, of))}
+
+
+def _reader(name: str) -> Callable[[Any], object]:
     if name.endswith("_at"):
-        return instant(value)
-    if name in ("status", "from_status", "to_status") and value is not None:
-        return Status(str(value))
-    if name == "decision" and isinstance(value, Mapping):
-        return Decision.from_row(cast(Mapping[str, Any], value))
-    if name == "outbox" and isinstance(value, Mapping):
-        return OutboxEntry.from_row(cast(Mapping[str, Any], value))
-    if name == "look_ups" and isinstance(value, Mapping):
-        return LookUps.from_row(cast(Mapping[str, Any], value))
+        return instant
+    if name in ("status", "from_status", "to_status"):
+        return _status
     if name in ("principal_asserted", "in_doubt", "in_order"):
-        return bool(value)  # SQLite has none
+        return bool  # SQLite has none
+    nested = {"decision": Decision, "outbox": OutboxEntry, "look_ups": LookUps}.get(name)
+    return partial(_nested, nested) if nested is not None else _as_it_is
+
+
+def _status(value: object) -> Status | None:
+    return Status(str(value)) if value is not None else None
+
+
+def _nested(of: type[Value], value: object) -> object:
+    return of.from_row(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else _as_it_is(value)
+
+
+def _as_it_is(value: object) -> object:
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
@@ -256,13 +285,18 @@ class Intent:
 
     @cached_property
     def request_hash(self) -> str:
-        """See `request_hash`."""
-        return request_hash(self.kind, self.resource, self.params)
+        """See `request_hash`; the params are written once, as they are the most of it."""
+        parts = (b'{"kind":', canonical(self.kind), b',"params":', self._params, b',"resource":')
+        return hashlib.sha256(b"".join((*parts, canonical(self.resource), b"}"))).hexdigest()
 
     @cached_property
     def params_text(self) -> str:
         """The params in canonical JSON: what is stored, and what every later reader parses."""
-        return canonical(self.params).decode()
+        return self._params.decode()
+
+    @cached_property
+    def _params(self) -> bytes:
+        return canonical(dict(self.params))
 
 
 @dataclass(frozen=True, kw_only=True)

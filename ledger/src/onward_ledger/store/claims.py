@@ -197,7 +197,7 @@ def _same_request(action: Action, intent: Intent) -> Action:
             "nothing was sent.",
             action=action,
         )
-    return replace(action, replayed=True)
+    return action.but(replayed=True)
 
 
 def _advance(records: Records, call: Call, action: Action, fence: Row, now: datetime) -> Step:

@@ -8,7 +8,7 @@ Lock order everywhere: fence row, then action row, then grant, then the feed's h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -67,7 +67,7 @@ def proposed(intent: Intent, now: datetime, cause: Cause) -> tuple[Action, Event
         updated_at=now,
     )
     event = _event(None, "propose", action, now, cause)
-    return replace(action, head=event.hash), event
+    return action.but(head=event.hash), event
 
 
 def moved(
@@ -75,19 +75,19 @@ def moved(
 ) -> tuple[Action, Event]:
     """The record behind the transition `word`, and its event. Unknown transitions raise."""
     check_transition(action.status, word, after)
-    return _next(action, word, replace(action, status=after, **changes), now, cause)
+    return _next(action, word, action.but(status=after, **changes), now, cause)
 
 
 def noted(action: Action, word: str, now: datetime, cause: Cause, **changes: Any) -> tuple[Action, Event]:
     """The record with an event that changes no status."""
     assert word in NOTES, word
-    return _next(action, word, replace(action, **changes), now, cause)
+    return _next(action, word, action.but(**changes), now, cause)
 
 
 def _next(before: Action, word: str, after: Action, now: datetime, cause: Cause) -> tuple[Action, Event]:
-    after = replace(after, version=before.version + 1, events=before.events + 1, updated_at=now)
+    after = after.but(version=before.version + 1, events=before.events + 1, updated_at=now)
     event = _event(before, word, after, now, cause)
-    return replace(after, head=event.hash), event
+    return after.but(head=event.hash), event
 
 
 def _event(before: Action | None, word: str, after: Action, now: datetime, cause: Cause) -> Event:
@@ -107,7 +107,7 @@ def _event(before: Action | None, word: str, after: Action, now: datetime, cause
         previous_hash=before.head if before else FIRST,
         hash="",
     )
-    return replace(event, hash=event_hash(event))
+    return event.but(hash=event_hash(event))
 
 
 def _bound(before: Action | None, after: Action, detail: Json | None) -> Json | None:
