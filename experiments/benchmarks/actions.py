@@ -31,7 +31,8 @@ from experiments.benchmarks.graphs import draft_files
 from experiments.benchmarks.rounds import Subject, Teller, interleave, milliseconds
 from experiments.benchmarks.services import Services
 from experiments.errors import NotRun
-from onward_ledger.action import Action, ActionKey, Json, Status, canonical
+from onward_ledger.action import Action, ActionKey, Json, Status
+from onward_ledger.canonical import canonical
 from onward_ledger.client import LedgerClient
 from onward_ledger.objects import Objects
 from onward_ledger.providers.listing import report_digest

@@ -19,10 +19,10 @@ from onward_ledger.action import (
     ActionKey,
     Decision,
     Status,
-    canonical,
     check_transition,
     request_hash,
 )
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 
 RUN = "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e"

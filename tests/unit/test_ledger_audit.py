@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward_ledger import signing
-from onward_ledger.action import Action, ActionKey, Status, canonical, digest, plain, request_hash
+from onward_ledger.action import Action, ActionKey, Status, request_hash
 from onward_ledger.audit import FIRST, event_hash, member_hash
+from onward_ledger.canonical import canonical, digest, plain
 from onward_ledger.errors import BadRequest
 from onward_ledger.trail import audit, written
 from onward_ledger.trail_since import since

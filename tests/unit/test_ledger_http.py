@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward_ledger.action import canonical
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import keep_secret
 from onward_ledger.providers.http import Doubtful, HttpProvider

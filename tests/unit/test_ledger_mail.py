@@ -11,7 +11,7 @@ from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from onward_ledger import errors
-from onward_ledger.action import canonical
+from onward_ledger.canonical import canonical
 from onward_ledger.objects import Objects
 from onward_ledger.providers.configured import Context
 from onward_ledger.providers.interface import Deadline, NotSent, ProviderClass, Refused

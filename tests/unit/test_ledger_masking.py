@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from onward_ledger import masking
-from onward_ledger.action import canonical
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest, TooLarge
 from onward_ledger.masking import keep_secret, mask_logs, masked
 from onward_ledger.providers.interface import Absent, Applied, CannotTell, NotSent, Refused, Several

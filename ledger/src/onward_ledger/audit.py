@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from onward_ledger.action import Action, ActionKey, digest, request_hash
+from onward_ledger.action import Action, ActionKey, request_hash
+from onward_ledger.canonical import digest
 from onward_ledger.errors import BadRequest
 from onward_ledger.values import Event
 

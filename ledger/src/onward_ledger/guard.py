@@ -27,7 +27,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-from onward_ledger.action import ActionKey, canonical
+from onward_ledger.action import ActionKey
+from onward_ledger.canonical import canonical
 from onward_ledger.client import AsyncLedgerClient, LedgerClient
 from onward_ledger.guard_effect import CannotTell, DeadlinePassed, Effect, NotSent, Refused, Verify, current
 from onward_ledger.guard_protocol import Declaration, Seen, Wanted

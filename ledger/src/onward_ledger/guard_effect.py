@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from onward_ledger import guard_protocol
-from onward_ledger.action import Action, Json, Status, canonical
+from onward_ledger.action import Action, Json, Status
+from onward_ledger.canonical import canonical
 from onward_ledger.client import AsyncLedgerClient, LedgerClient
 from onward_ledger.errors import BadRequest, Conflict, LedgerError
 from onward_ledger.guard_protocol import Ask, Asking, Entered, Seen, Wanted, World

@@ -12,7 +12,8 @@ import math
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from onward_ledger.action import LARGEST_INTEGER, Json
+from onward_ledger.action import Json
+from onward_ledger.canonical import LARGEST_INTEGER
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import masked
 from onward_ledger.providers.interface import Applied, CannotTell, NotSent, Refused, Several

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from onward_ledger.action import Json, canonical
+from onward_ledger.action import Json
 from onward_ledger.audit import FIRST, history_break, member_hash, record_break
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 
 VERSION = 1

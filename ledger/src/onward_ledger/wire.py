@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from onward_ledger.action import LARGEST_INTEGER, ActionKey, Intent, Json, Status, canonical
+from onward_ledger.action import ActionKey, Intent, Json, Status
+from onward_ledger.canonical import LARGEST_INTEGER, canonical
 from onward_ledger.errors import BadRequest, TooLarge
 
 # Params and receipts are references and digests; bytes are staged as objects before.

@@ -24,7 +24,8 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from onward_ledger.action import Action, Json, canonical
+from onward_ledger.action import Action, Json
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import masked
 from onward_ledger.providers.addresses import Guard, Resolve, system_resolve

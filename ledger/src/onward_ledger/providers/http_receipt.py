@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onward_ledger.action import Json, canonical, plain
+from onward_ledger.action import Json
+from onward_ledger.canonical import canonical, plain
 from onward_ledger.errors import BadRequest
 from onward_ledger.providers.http_template import MISSING, Pointer
 

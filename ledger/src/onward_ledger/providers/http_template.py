@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-from onward_ledger.action import Json, canonical
+from onward_ledger.action import Json
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 
 LONGEST_URL_BYTES = 8000

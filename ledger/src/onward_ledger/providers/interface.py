@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from onward_ledger.action import Action, Json, plain
+from onward_ledger.action import Action, Json
+from onward_ledger.canonical import plain
 from onward_ledger.database import Transaction
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from onward_ledger.action import Json, canonical
+from onward_ledger.action import Json
+from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadKey, BadRequest
 from onward_ledger.objects import check_key
 

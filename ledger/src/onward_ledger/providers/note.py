@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from onward_ledger.action import Action, Json, canonical
+from onward_ledger.action import Action, Json
+from onward_ledger.canonical import canonical
 from onward_ledger.database import Transaction
 from onward_ledger.providers.interface import Applied, Sound, TransactionalProvider, Verdict
 

@@ -12,18 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward_ledger.action import (
-    LARGEST_INTEGER,
-    NOTES,
-    Action,
-    Decision,
-    Intent,
-    Json,
-    Status,
-    check_transition,
-    digest,
-)
+from onward_ledger.action import NOTES, Action, Decision, Intent, Json, Status, check_transition
 from onward_ledger.audit import FIRST, event_hash
+from onward_ledger.canonical import LARGEST_INTEGER, digest
 from onward_ledger.database import Row, Statement, Transaction, statement
 from onward_ledger.errors import OtherRevision
 from onward_ledger.values import Event
