@@ -48,7 +48,7 @@ def test_every_dependency_says_why_it_is_there() -> None:
         text = file.read_text()
         assert declared
         for name in declared:
-            line = next(line for line in text.splitlines() if line.strip().startswith(f'"{name}"'))
+            line = next(line for line in text.splitlines() if line.strip().startswith((f'"{name}"', f"'{name}'")))
             assert "#" in line, f"{file.name}: {name} has no reason"
 
 

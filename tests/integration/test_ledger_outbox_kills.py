@@ -6,7 +6,7 @@ import uuid
 import psycopg
 import pytest
 
-from onward_ledger import protocol
+from onward_ledger import dispatcher, protocol
 from onward_ledger.action import ActionKey, Status
 from onward_ledger.audit import broken_at
 from tests.support.counted import KIND, counting, effects_in
@@ -34,22 +34,22 @@ def process(request, tmp_path):
         yield process
 
 
-def stored(client, run_id, count, *, in_order=True):
+def stored(client, run_id, count, *, in_order=True, lines=LINES):
     """So many actions in several lines; their ids in the order of storing."""
     ids = []
     for n in range(count):
         key = ActionKey(run_id, f"s{n}", "effect")
-        wanted = (f"line/{n % LINES}", {"n": n})
+        wanted = (f"line/{n % lines}", {"n": n})
         action = client.perform_later(key, KIND, lambda wanted=wanted: wanted, epoch=1, in_order=in_order)
         assert action.status is not Status.UNKNOWN
         ids.append(action.action_id)
     return ids
 
 
-def all_at_once(client, run_id, count, *, in_order=True):
+def all_at_once(client, run_id, count, *, in_order=True, lines=LINES):
     """The same, and nothing is sent before all of it is stored."""
     client.hold(reason="So that all of it waits.")
-    ids = stored(client, run_id, count, in_order=in_order)
+    ids = stored(client, run_id, count, in_order=in_order, lines=lines)
     client.release(reason="Now.", look_first_days=0)
     return ids
 
@@ -61,18 +61,18 @@ def until(condition, what):
         time.sleep(0.01)
 
 
-def in_order(ids, effects):
+def in_order(ids, effects, lines=LINES):
     """Whether the effects of each line came in the order in which they were stored."""
     place = {action_id: n for n, action_id in enumerate(effects)}
-    lines = [[place[action_id] for action_id in ids[line::LINES]] for line in range(LINES)]
-    return all(line == sorted(line) for line in lines)
+    came = [[place[action_id] for action_id in ids[line::lines]] for line in range(lines)]
+    return all(line == sorted(line) for line in came)
 
 
-def check(client, ids, file, *, run_id):
+def check(client, ids, file, *, run_id, lines=LINES):
     until(lambda: not client.outbox(limit=1), "the outbox was not emptied")
     effects = effects_in(file)
     assert sorted(effects) == sorted(ids), "each effect once"
-    assert in_order(ids, effects)
+    assert in_order(ids, effects, lines)
     for action in client.actions(run_id, limit=1000):
         assert (action.status, action.alarm) == (Status.SUCCEEDED, None)
         assert broken_at(action, client.events(action.action_id)) is None
@@ -129,7 +129,9 @@ def test_two_services_and_one_of_them_is_killed(request, tmp_path):
     ):
         client = doomed.start(plant=counting(file, 0.2)).client()
         survivor = other.start(plant=counting(file, 0.2)).client()
-        ids = all_at_once(client, run_id, 60)
+        # More lines than one service has threads: some always wait for the other, which looks once a second.
+        lines = 3 * dispatcher.THREADS
+        ids = all_at_once(client, run_id, 3 * lines, lines=lines)
 
         def senders():
             return {action.instance for action in survivor.actions(run_id, limit=100)} - {None}
@@ -137,7 +139,7 @@ def test_two_services_and_one_of_them_is_killed(request, tmp_path):
         until(lambda: len(senders()) == 2, "both have a part in it")
         doomed.kill()
         assert len(effects_in(file)) < len(ids)
-        check(survivor, ids, file, run_id=run_id)
+        check(survivor, ids, file, run_id=run_id, lines=lines)
 
 
 def test_a_database_that_is_cut_off_again_and_again(request, tmp_path):

@@ -62,6 +62,8 @@ def _is_named(node, built):
         return node.id not in built
     if isinstance(node, ast.Subscript):
         return True
+    if ast.unparse(node) == "self._preparing":  # `prepare name as …` of the named statements; see prepared.py
+        return True
     if isinstance(node, ast.JoinedStr):
         values = [part for part in node.values if isinstance(part, ast.FormattedValue)]
         return all(part.format_spec is not None and ast.unparse(part.format_spec) == "f'd'" for part in values)
