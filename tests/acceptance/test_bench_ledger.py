@@ -18,7 +18,7 @@ from experiments.ledger_benchmarks import one_id, replay
 from tests.support.markdown import ROOT
 
 # A busy machine makes a minute of what takes a quarter of one.
-pytestmark = pytest.mark.timeout(250)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(250)]
 
 
 @pytest.fixture(scope="module")

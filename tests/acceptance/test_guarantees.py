@@ -12,7 +12,7 @@ from experiments.guaranteed.rows import ROWS
 from tests.support.markdown import ROOT
 
 # A busy machine makes a minute of what takes a quarter of one.
-pytestmark = pytest.mark.timeout(250)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(250)]
 
 
 def guarantees(*arguments):

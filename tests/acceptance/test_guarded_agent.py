@@ -20,7 +20,7 @@ import pytest
 from onward_ledger import LedgerClient, Status
 from tests.support.anygraph_runs import ROOT, Done, run_all
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
 
 AGENTS = ROOT / "examples/agents"
 WISH = '{"messages": [["user", "The printer of {thread_id} is on fire"]]}'

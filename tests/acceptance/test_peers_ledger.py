@@ -15,7 +15,7 @@ from experiments.peers.systems import CONTROL, ONWARD, PEERS
 from tests.support.markdown import ROOT
 
 # A busy machine makes a minute of what takes a quarter of one.
-pytestmark = pytest.mark.timeout(250)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(250)]
 
 PEER = next(peer for peer in PEERS if peer.name == "agent-once")
 

@@ -1,4 +1,4 @@
-"""`onward-ledger perform`, `waiting`, `decide` and `revoke` against a service: what a person at a shell sees and gets."""
+"""`onward-ledger perform`, `waiting`, `decide` and `revoke` at a service: what a person at a shell sees and gets."""
 
 import json
 

@@ -30,6 +30,8 @@ from tests.support.git_repos import Repository, commit_action, file, provider_of
 from tests.support.git_server import PASSWORD, USER, git_server
 from tests.support.killed import die, run_killed, start
 
+pytestmark = pytest.mark.campaign
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory):

@@ -23,6 +23,8 @@ from tests.support.killed import die, run_killed, start
 from tests.support.mail_server import PASSWORD, USER, mail_server, make_certificate
 from tests.unit.test_ledger_action import RUN, action
 
+pytestmark = pytest.mark.campaign
+
 PDF = b"%PDF-1.7\nnot really\n"
 
 

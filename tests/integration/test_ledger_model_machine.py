@@ -37,6 +37,8 @@ from tests.support.ledger import open_bed
 from tests.support.ledger_refusals import REFUSED
 from tests.support.ledger_walk import Walk
 
+pytestmark = pytest.mark.campaign
+
 # The real clock is one, so the two things that time decides for an idempotent provider are walked apart.
 KEYS_AGE = replace(VARIANTS["idempotent"], name="idempotent, keys age", window="")
 KEYS_STAY = replace(VARIANTS["idempotent"], name="idempotent, keys stay", forgets=False)

@@ -14,6 +14,8 @@ from onward_ledger.objects import Objects
 from tests.support.ledger import ENGINES, draft_request, open_bed, publication_request, shared_database
 from tests.support.ledger_process import ledger_process
 
+pytestmark = pytest.mark.campaign
+
 KINDS = {
     "draft.save": variant_of("idempotent"),
     "report.publish": variant_of("transactional", approval=True),

@@ -24,6 +24,8 @@ from tests.support.ledger import draft_request, publication_request, shared_data
 from tests.support.ledger_process import ledger_process
 from tests.support.raw_server import raw_server
 
+pytestmark = pytest.mark.campaign
+
 MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
 EXAMPLES = 8
 PREPARED = UNKNOWN = 10

@@ -13,7 +13,7 @@ from tests.support.counted import KIND, counting, effects_in
 from tests.support.ledger import ENGINES, shared_database
 from tests.support.ledger_process import ledger_process
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(180)]
 
 LINES = 6
 

@@ -26,6 +26,8 @@ from tests.support.ledger import ENGINES, Sink, draft_request, shared_database, 
 from tests.support.ledger_process import ledger_process
 from tests.support.local_servers import wait_for
 
+pytestmark = pytest.mark.campaign
+
 ROUNDS = int(os.environ.get("ONWARD_TEST_ROUNDS", "3"))
 
 

@@ -7,7 +7,7 @@ from email import message_from_bytes, policy
 from email.headerregistry import Address
 
 import pytest
-from hypothesis import example, given, reject
+from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
 
 from onward_ledger import errors
@@ -125,6 +125,8 @@ def test_the_resource_says_who_gets_it_so_that_a_grant_is_bound_to_them(provider
             provider.validate(RUN, resource, wanted)
 
 
+# Long texts are made slowly on a busy machine, which Hypothesis takes for filtering.
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow], deadline=None)
 @given(
     subject=st.text(min_size=1, max_size=200),
     text=st.text(max_size=300),
