@@ -21,7 +21,7 @@ import pytest
 from experiments.cluster import PREFIX
 from tests.support.anygraph_runs import AGENTS, KINDS, LATE, ROOT, Done, kind, run_all
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
 
 MESSAGES = '{"messages": [{"role": "user", "content": "pay 7 back"}]}'
 SHOP = ROOT / "examples/graphs/shop.py"

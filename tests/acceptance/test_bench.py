@@ -19,7 +19,7 @@ from experiments.benchmarks.services import PREFIX
 from tests.support.markdown import ROOT
 
 # A busy machine makes a minute of what takes a quarter of one.
-pytestmark = pytest.mark.timeout(250)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(250)]
 
 MEASURED = (actions, driver, volume)
 

@@ -53,6 +53,7 @@ def test_a_run_with_its_approval_given_in_advance_ends_published(sqlite_cli, und
         assert run["actions"][1]["action_id"] in shown.out or view == ["list"]
 
 
+@pytest.mark.campaign
 def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(postgres_cli, sales, report_digest, inside):
     """Ctrl-C in `plan`, the driver killed in `analyze`, the command in `write_draft`, stopped at once in `test`, asked
     to stop in `deliver`; resumed at once each time, and once by two at the same time."""
@@ -114,6 +115,7 @@ def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(postgres_cli, sales
     assert {s["step"]: s["attempts"] for s in done.json["steps"]} == {s["step"]: 1 for s in done.json["steps"]} | again
 
 
+@pytest.mark.campaign
 def test_on_sqlite_a_killed_driver_is_resumed_at_once_and_a_rejected_run_publishes_nothing(
     sqlite_cli, sales, report_digest, inside
 ):

@@ -10,7 +10,7 @@ from notebooks import render
 from tests.support import notebooks
 from tests.support.cli_world import is_gone, wait_until_gone
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 
 # Behind the first half: another run, whose driver is at work when the kernel is killed.
 DRIVE = """

@@ -10,6 +10,8 @@ from onward_ledger import export, signing, trail
 from onward_ledger.export import Filter
 from tests.support.ledger import ENGINES, execute, open_bed
 
+pytestmark = pytest.mark.campaign
+
 
 @pytest.fixture(params=ENGINES)
 def bed(request, tmp_path):

@@ -19,6 +19,8 @@ from tests.support.ledger import ENGINES, open_bed, shared_database
 from tests.support.ledger_process import ledger_process
 from tests.support.raw_server import raw_server
 
+pytestmark = pytest.mark.campaign
+
 S = Status
 CONFIG = """
 [kinds."thing.keyed"]

@@ -24,6 +24,8 @@ from onward_ledger.action import Status
 from onward_ledger.langgraph import CannotTell, EffectGuard, NotSent, Refused, Seen, Stopped, ToolEffect, current
 from tests.support.ledger_process import ledger_process
 
+pytestmark = pytest.mark.campaign
+
 S = Status
 
 

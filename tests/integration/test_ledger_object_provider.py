@@ -20,6 +20,8 @@ from tests.support.killed import die, run_killed
 from tests.support.s3_server import CREDENTIALS, s3_server, versions
 from tests.unit.test_ledger_action import RUN, action
 
+pytestmark = pytest.mark.campaign
+
 PAGES = {"index.html": b"<h1>one</h1>", "second.html": b"<h1>two</h1>", "data/third.csv": b"a,b"}
 TYPES = {"index.html": "text/html; charset=utf-8", "second.html": "text/html", "data/third.csv": "text/csv"}
 

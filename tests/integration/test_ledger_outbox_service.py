@@ -16,6 +16,8 @@ from tests.support.counted import KIND, counting, effects_in
 from tests.support.ledger import draft_request
 from tests.support.ledger_process import ledger_process
 
+pytestmark = pytest.mark.campaign
+
 S = Status
 
 

@@ -16,6 +16,8 @@ from onward_ledger.sweeper import MOST_LOOK_UPS, Sweeper
 from tests.support.exchanges import exchanges
 from tests.support.ledger import ENGINES, open_bed
 
+pytestmark = pytest.mark.campaign
+
 S = Status
 
 

@@ -20,6 +20,8 @@ from onward_ledger.tls import Certificate, client_context, server_context
 from tests.support.certificates import Authority
 from tests.support.ledger_process import ROOT, ledger_process
 
+pytestmark = pytest.mark.campaign
+
 HOST = "127.0.0.1"
 
 

@@ -14,6 +14,8 @@ from experiments.protocol_model.paths import NOT_MODELLED
 from experiments.protocol_model.variants import EVERY, OURS, VARIANTS
 from onward_ledger.action import NOTES, TRANSITIONS
 
+pytestmark = pytest.mark.campaign
+
 
 @pytest.fixture(scope="module")
 def found():
