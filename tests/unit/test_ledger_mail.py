@@ -155,15 +155,25 @@ def test_no_text_breaks_out_of_its_place_and_the_bytes_are_stable(subject, text,
     assert [part.get_filename() for part in head.iter_attachments()] == [name]
 
 
+MIME = {"MIME-Version", "Content-Type", "Content-Transfer-Encoding"}
+
+
 @pytest.mark.parametrize(
     "subject", ["=?utf-8?q?x=0D=0ABcc:_eve@example.org?=", "=?utf-8?q?x=0D=0A=0D=0Abody?=", "=?utf-8?b?eA0KeQ==?="]
 )
 def test_a_subject_that_slips_through_the_first_check_does_not_slip_through_the_second(provider, subject):
-    """Python's own library writes these line breaks into the head of a mail."""
-    with pytest.raises(ValueError, match="breaks out"):
-        message_of(mail(subject=subject), sender=SENDER, domain="example.org", attachments=[])
-    refused = provider.send(mail(subject=subject), Deadline(5))
-    assert isinstance(refused, Refused) and "breaks out" in refused.reason
+    """Some versions of Python's own library write these line breaks into the head of a mail, others fold them away."""
+    try:
+        data = message_of(mail(subject=subject), sender=SENDER, domain="example.org", attachments=[])
+    except ValueError as error:
+        assert "breaks out" in str(error)
+        refused = provider.send(mail(subject=subject), Deadline(5))
+        assert isinstance(refused, Refused) and "breaks out" in refused.reason
+    else:
+        head = message_from_bytes(data, policy=policy.SMTP)
+        assert "Bcc" not in head
+        assert set(head.keys()) <= {"Message-ID", "Date", "From", "To", "Subject", "Auto-Submitted", *MIME}
+        assert "body" not in head.get_content()
 
 
 def test_the_time_zone_in_which_a_store_says_the_time_does_not_matter():
