@@ -180,7 +180,7 @@ class SendingProvider(Provider):
         if self.key_lifetime_seconds is None:
             return True
         forgotten_at = action.first_sent_at + timedelta(seconds=self.key_lifetime_seconds)
-        # A send that is claimed now can write until its deadline, and be under way for the request's lifetime behind it.
+        # A send that is claimed now can write until its deadline, and is under way for a request's lifetime behind it.
         latest = now + timedelta(seconds=self.deadline_seconds + self.request_lifetime_seconds)
         return latest < forgotten_at
 
