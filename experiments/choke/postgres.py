@@ -21,6 +21,11 @@ _WRITE = re.compile(
 )
 _PREPOSITION = {"insert": " into", "delete": " from", "update": ""}
 _READ = re.compile(r"\bfrom \"?([\w.]+)", re.I)
+# A new connection prepares its statements. Nothing outside of the session is changed or shown by it, so a kill there is
+# a kill before the exchange that follows; and which thread is the first to use a connection is chance.
+PREPARING = "prepare"
+
+_PREPARED = re.compile(r"\bexecute (\w+)", re.IGNORECASE)
 _CALL = re.compile(r"select ([\w.]+)\s*\(", re.I)
 
 # What the generators do that are no statements, by the names that psycopg gives them.
@@ -50,13 +55,17 @@ def install(watch: Watch) -> None:
 def statement_label(query: object) -> str:
     """A statement in a few words: `insert into checkpoints`, `select from runs`, `select pg_advisory_lock`.
 
-    Of a statement with several parts the last one that writes counts.
+    Of a statement with several parts the last one that writes counts; else the last one that is prepared, by its name.
     """
     text = query.decode(errors="replace") if isinstance(query, bytes) else str(query)
     text = " ".join(_COMMENT.sub(" ", text).split())
+    if text.lower().startswith("prepare "):
+        return PREPARING
     if writes := _WRITE.findall(text):
         verb, table = writes[-1]
         return f"{verb.split()[0].lower()}{_PREPOSITION[verb.split()[0].lower()]} {table.lower()}"
+    if prepared := _PREPARED.findall(text):
+        return f"execute {prepared[-1]}"
     if called := _CALL.match(text):
         return f"select {called[1].lower()}"
     if read := _READ.search(text):
@@ -125,7 +134,9 @@ class _Exchange:
 def _waiting(watch: Watch, wait: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(wait)
     def waiting(self: Any, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        operation, exchange = watch.begin(label_of(gen)), _Exchange(gen)
+        if (label := label_of(gen)) == PREPARING:
+            return wait(self, gen, *args, **kwargs)
+        operation, exchange = watch.begin(label), _Exchange(gen)
         try:
             return wait(self, exchange.forward(), *args, **kwargs)
         finally:
@@ -137,7 +148,9 @@ def _waiting(watch: Watch, wait: Callable[..., Any]) -> Callable[..., Any]:
 def _waiting_async(watch: Watch, wait: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     @functools.wraps(wait)
     async def waiting(self: Any, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        operation, exchange = watch.begin(label_of(gen)), _Exchange(gen)
+        if (label := label_of(gen)) == PREPARING:
+            return await wait(self, gen, *args, **kwargs)
+        operation, exchange = watch.begin(label), _Exchange(gen)
         try:
             return await wait(self, exchange.forward(), *args, **kwargs)
         finally:
