@@ -12,7 +12,7 @@ Read in this order; each file stands alone.
     mutants        the protocol with one rule taken out
 
     Where
-    oracle         what happened in the world, written down by a process of its own
+    oracle         what happened in the world, written down by a process of its own (standing_server: its life)
     processes      real processes from a fork server; preload and warm_children: what it has imported
     cluster        Postgres, oracle and fork server in a temporary home; lane: a world of its own on it, with a ledger
     fake_api       an API that misbehaves on request (fake_api_server: its inside), with a log of what happened

@@ -95,9 +95,14 @@ class Case:
         return self._workload.look(self._lane, self.run_id, self.processes)
 
     def finish(self) -> World:
-        """Resume the run until it is over, or waits for a person."""
+        """Drive the run until it is over, or waits for a person. Behind the first drive each one finds a ledger.
+
+        A ledger that died is started again beside this; drives that come before it is there would say nothing.
+        """
         world: World | None = None
-        for _ in range(MOST_RESUMES):
+        for number in range(MOST_RESUMES):
+            if number > 0:
+                self._lane.ledger.wait_until_back()
             self.run(self.role(wake=self.waiting))
             world = self.look()
             self.waiting = world.status == "waiting_human"

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 # Run as a file, this folder would come first, and its modules would hide others of the same name.
 if __name__ == "__main__":
@@ -35,29 +34,22 @@ if __name__ == "__main__":
 
 def main() -> int:
     """Run what the command line asks for; the exit code."""
-    arguments = _parsed()
-    signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
+    from experiments.benchmarks import command
 
-    from experiments.benchmarks.services import leave_environment
-    from experiments.errors import NotRun
+    arguments = _parsed()
+    return command.guarded(lambda teller: _run(arguments, teller.say), "guarantees")
+
+
+def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     from experiments.guaranteed import report
     from experiments.guaranteed.campaign import plans, run_campaign
     from runs.errors import Exit
-    from runs.local_postgres import LocalPostgresError
 
-    leave_environment()
     wanted = plans(arguments.only, arguments.fault)
     if not wanted:
         tell("there is no such cell; --only takes part of a row's name, --fault of a column's")
         return Exit.USAGE
-    try:
-        results = run_campaign(wanted, tell)
-    except (NotRun, LocalPostgresError) as error:
-        tell(str(error))
-        return Exit.UNREACHABLE
-    except KeyboardInterrupt:
-        tell("stopped; everything that was started is gone")
-        return 130
+    results = run_campaign(wanted, tell)
     if arguments.write_docs and results.verdict == "pass":
         report.write_page(results)
     if arguments.json:
@@ -65,11 +57,6 @@ def main() -> int:
     else:
         report.print_results(results, sys.stdout)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
-
-
-def tell(line: str) -> None:
-    """A line of progress."""
-    print(f"guarantees: {line}", file=sys.stderr, flush=True)
 
 
 def _parsed() -> argparse.Namespace:
@@ -84,10 +71,6 @@ def _parsed() -> argparse.Namespace:
     if arguments.write_docs and (arguments.only or arguments.fault):
         parser.error("--write-docs writes the whole table; leave --only and --fault away")
     return arguments
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

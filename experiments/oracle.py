@@ -11,12 +11,10 @@ One connection per line: a JSON object and a newline go in, the number of the li
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import socket
 import socketserver
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,19 +106,9 @@ class _Request(socketserver.StreamRequestHandler):
 
 def main() -> None:
     """Serve until the process that started this one is gone."""
-    from tools.process import die_with_parent
+    from experiments.standing_server import serve
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--ready-file", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
-    arguments = parser.parse_args()
-    die_with_parent(arguments.parent, sys.stdin.fileno())
-    with _Server(arguments.log) as server:
-        part = arguments.ready_file.with_suffix(".part")
-        part.write_text(str(server.server_address[1]), encoding="utf-8")
-        part.replace(arguments.ready_file)
-        server.serve_forever()
+    serve(__doc__, _Server)
 
 
 if __name__ == "__main__":

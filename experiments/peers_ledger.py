@@ -26,10 +26,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 # Run as a file, this folder would come first, and its modules would hide others of the same name.
 if __name__ == "__main__":
@@ -38,25 +37,18 @@ if __name__ == "__main__":
 
 def main() -> int:
     """Run what the command line asks for; the exit code."""
-    arguments = _parsed()
-    signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
+    from experiments.benchmarks import command
 
-    from experiments.benchmarks.services import leave_environment
-    from experiments.errors import NotRun
+    arguments = _parsed()
+    return command.guarded(lambda teller: _run(arguments, teller.say), "peers")
+
+
+def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     from experiments.peers.campaign import Options, run_campaign
     from experiments.peers.report import print_results
     from runs.errors import Exit
-    from runs.local_postgres import LocalPostgresError
 
-    leave_environment()
-    try:
-        results = run_campaign(Options(systems=arguments.only, columns=arguments.columns, seed=arguments.seed), tell)
-    except (NotRun, LocalPostgresError) as error:
-        tell(str(error))
-        return Exit.UNREACHABLE
-    except KeyboardInterrupt:
-        tell("stopped; everything that was started is gone")
-        return 130
+    results = run_campaign(Options(systems=arguments.only, columns=arguments.columns, seed=arguments.seed), tell)
     if arguments.out is not None:
         arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
     if arguments.json:
@@ -64,11 +56,6 @@ def main() -> int:
     else:
         print_results(results, sys.stdout)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
-
-
-def tell(line: str) -> None:
-    """A line of progress."""
-    print(f"peers: {line}", file=sys.stderr, flush=True)
 
 
 def _parsed() -> argparse.Namespace:
@@ -92,10 +79,6 @@ def _parsed() -> argparse.Namespace:
     if unknown:
         parser.error(f"there is no column {', '.join(sorted(unknown))}; there are {letters}")
     return arguments
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

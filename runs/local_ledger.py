@@ -31,6 +31,7 @@ import onward_ledger
 from onward_ledger.client import LedgerClient
 from onward_ledger.errors import LedgerError
 from onward_ledger.objects import Objects
+from onward_ledger.private_file import write_private
 from onward_ledger.values import Health
 from runs.errors import OtherStore, ServiceUnreachable
 from runs.holder import is_that_process, process_started
@@ -280,7 +281,7 @@ def _port_for(former: Address | None) -> int:
 
 def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> Address:
     if not files.token.exists():  # an old token stays: clients that live through a restart have it
-        _write_private(files.token, secrets.token_urlsafe(32) + "\n")
+        write_private(files.token, secrets.token_urlsafe(32) + "\n")
     ready = files.address.with_suffix(".ready")
     ready.unlink(missing_ok=True)
     # The store's URL may hold a password, which has no business in a list of processes.
@@ -315,7 +316,7 @@ def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> A
         token_file=str(files.token),
         serves=serves,
     )
-    _write_private(files.address, json.dumps(asdict(address), indent=2) + "\n")
+    write_private(files.address, json.dumps(asdict(address), indent=2) + "\n")
     ready.unlink(missing_ok=True)
     return address
 
@@ -347,13 +348,3 @@ def _tail(log: Path, start: int) -> str:
         text = file.read()[-_LOG_TAIL:].decode(errors="replace").strip()
     lines = text.splitlines()
     return f"{lines[-1] if lines else 'it said nothing'} (see {log})"
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace a file at once, readable by its owner only from the first byte on."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -41,8 +41,8 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return arguments
 
 
-def guarded(work: Callable[[Teller], int]) -> int:
-    """Do the work; the exit code, also when a service does not start or somebody stops it."""
+def guarded(work: Callable[[Teller], int], name: str = "bench") -> int:
+    """Do the work; the exit code, also when a service does not start or somebody stops it. `name` begins each line."""
     signal.signal(signal.SIGTERM, _stop)  # so that SIGTERM cleans up, as Ctrl-C does
 
     from experiments.benchmarks.rounds import Teller
@@ -54,7 +54,7 @@ def guarded(work: Callable[[Teller], int]) -> int:
     from runs.local_postgres import LocalPostgresError
 
     leave_environment()
-    teller = Teller(sys.stderr)
+    teller = Teller(sys.stderr, name)
     try:
         return work(teller)
     except (NotRun, RunError, LedgerError, DatabaseError, LocalPostgresError) as error:

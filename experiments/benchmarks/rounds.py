@@ -23,13 +23,14 @@ Subject = Callable[[], float | Mapping[str, float]]
 class Teller:
     """Progress for a person: what is measured now, how far it is, and how long it will take."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, name: str = "bench") -> None:
         self._stream = stream
+        self._name = name
 
     def say(self, text: str) -> None:
         """One line."""
         if self._stream is not None:
-            print(f"bench: {text}", file=self._stream, flush=True)
+            print(f"{self._name}: {text}", file=self._stream, flush=True)
 
     def counter(self, name: str, total: int) -> Callable[[int], None]:
         """Tells, every few seconds, how many of the rounds are done."""

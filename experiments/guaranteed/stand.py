@@ -28,7 +28,7 @@ from experiments.processes import ForkServer, Running
 from experiments.story import Process, errors_of
 from onward_ledger.action import FINAL, Action, ActionKey, Status
 from onward_ledger.client import LedgerClient
-from onward_ledger.errors import LedgerError, NotFound
+from onward_ledger.errors import LedgerError
 from onward_ledger.objects import Objects, digest_of
 from onward_ledger.providers.listing import report_digest
 
@@ -230,7 +230,7 @@ class Stand:
                 return False
             try:
                 return self._record(alive).status in wanted
-            except (NotFound, LedgerError):
+            except LedgerError:
                 return False
 
         return holds

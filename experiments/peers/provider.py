@@ -11,11 +11,9 @@ A request can ask for slowness: `think_seconds` before the commit, `hold_seconds
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
-import sys
 import threading
 import time
 import urllib.parse
@@ -128,19 +126,9 @@ class _Request(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve until the process that started this one is gone."""
-    from tools.process import die_with_parent
+    from experiments.standing_server import serve
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--ready-file", type=Path, required=True)
-    parser.add_argument("--parent", type=int, required=True, help="the pid of the process that started this one")
-    arguments = parser.parse_args()
-    die_with_parent(arguments.parent, sys.stdin.fileno())
-    with _Server(arguments.log) as server:
-        part = arguments.ready_file.with_suffix(".part")
-        part.write_text(str(server.server_address[1]), encoding="utf-8")
-        part.replace(arguments.ready_file)
-        server.serve_forever()
+    serve(__doc__, _Server)
 
 
 if __name__ == "__main__":

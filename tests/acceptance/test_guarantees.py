@@ -65,3 +65,5 @@ def test_the_page_shows_every_row_and_fault():
     assert [line[0] for line in lines] == [fault.name for fault in FAULTS]
     assert not any("!" in cell for line in lines for cell in line[1:-1]), "a cell is not as promised"
     assert any(line[-1] == "2!" for line in lines), "the control has shown nothing"
+    assert len(FAULTS) == 12, "the README says twelve"
+    assert "Each class under twelve faults" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -121,6 +121,19 @@ def test_a_late_refusal_does_not_settle_what_is_in_doubt(bed):
     assert (late.status, bed.words(second)[-1]) == (S.UNKNOWN, "late")
 
 
+@pytest.mark.parametrize("depth", [5, 100_000])
+def test_an_effect_is_recorded_however_odd_its_receipt_is(bed, monkeypatch, depth):
+    """Deeper than any reader follows, or with numbers that JSON does not hold: it happened, and the record says so."""
+    odd = 2**70
+    for _ in range(depth):
+        odd = [odd]
+    receipt = {"id": "ch_1", "odd": odd}
+    monkeypatch.setattr(bed.sink, "applied", lambda action: Applied(provider_id="ch_1", receipt=receipt))
+    done = bed.put(bed.intent())
+    assert (done.status, done.receipt["id"]) == (S.SUCCEEDED, "ch_1")
+    assert bed.put(bed.intent()).receipt == done.receipt
+
+
 # --- queryable --------------------------------------------------------------------------------------------------------
 
 

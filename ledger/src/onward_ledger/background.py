@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self
 
@@ -109,16 +110,16 @@ class Hands:
             return len(self._held)
 
 
-class Work:
+class Work(ABC):
     """Rounds that give work to hands. `woken` makes the next round come at once."""
 
     def __init__(self, name: str, hands: int, woken: threading.Event | None = None) -> None:
         self.hands = Hands(name, hands)
         self.rounds = Rounds(name, self.do_round, woken)
 
+    @abstractmethod
     def do_round(self) -> None:
         """Find what is to be done, and give it to hands."""
-        raise NotImplementedError
 
     def start(self) -> None:
         """Begin; the first round comes a second later."""

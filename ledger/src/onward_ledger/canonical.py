@@ -53,7 +53,7 @@ def digest(value: object) -> str:
 
 
 def _is_simple(value: object) -> bool:
-    """Whether Python's own encoder, which is five times as fast, writes the canonical form: there is no float, and
+    """Whether Python's own encoder, which is several times as fast, writes the canonical form: there is no float, and
     names are ASCII, so that they sort alike. Refuses numbers on its way, without recursion: depth is the caller's to
     choose.
     """

@@ -18,18 +18,19 @@ def perform_later(
 ) -> Operation[Action]:
     """Store one action for the service to perform, with pinned intent as in `protocol.put_action`."""
     query = {"mode": "async", "in_order": 1 if in_order else None}
-    action = yield from put_action(
-        key,
-        kind,
-        build,
-        epoch=epoch,
-        recorded=recorded,
-        propose=False,
-        pinned=True,
-        patience_seconds=patience_seconds,
-        query=query,
+    return (
+        yield from put_action(
+            key,
+            kind,
+            build,
+            epoch=epoch,
+            recorded=recorded,
+            propose=False,
+            pinned=True,
+            patience_seconds=patience_seconds,
+            query=query,
+        )
     )
-    return action
 
 
 def outbox(*, dead: bool | None, run_id: str | None, limit: int, after: str | None) -> Operation[tuple[Action, ...]]:

@@ -74,7 +74,6 @@ def _short(receipt: Json, because: str) -> Json:
         if value is None or isinstance(value, bool) or _is_plain(value):
             kept[text(name, LONGEST_KEPT)] = value
         elif _is_short(value):
-            # A number that does not fit is why the receipt does not: as text it does.
             kept[text(name, LONGEST_KEPT)] = text(value, LONGEST_KEPT)
     return kept | {"truncated": _extent(receipt) | {"because": text(because, LONGEST_KEPT)}}
 
@@ -95,7 +94,7 @@ def _masked(value: object, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        return _exact(value)
+        return _number(value)
     if depth > DEEPEST_JSON:
         raise BadRequest(f"It is nested deeper than {DEEPEST_JSON} levels.")
     if isinstance(value, dict):
@@ -111,10 +110,13 @@ def _masked_name(name: object) -> str:
     return _storable(masked(name))
 
 
-def _exact(number: float) -> float:
-    if not _is_plain(number):
-        raise BadRequest("It has a number that JSON does not hold exactly.")
-    return number
+def _number(number: float) -> float | str:
+    """A number that JSON does not hold exactly is kept as text."""
+    if _is_plain(number):
+        return number
+    if not _is_short(number):
+        raise BadRequest("It has a number with hundreds of digits.")
+    return str(number)
 
 
 def _is_plain(value: object) -> bool:

@@ -10,7 +10,6 @@ import signal
 import socket
 import ssl
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from onward_ledger.errors import BadRequest
 from onward_ledger.heads import BoundedHeads
 from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
+from onward_ledger.private_file import write_private
 from onward_ledger.protocol import API_VERSION
 from onward_ledger.providers import providers_for
 from onward_ledger.routes.common import Service
@@ -79,7 +79,7 @@ def read_token(path: Path) -> str:
     """The service token of a file; a missing file gets a new token, readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_private(path, secrets.token_urlsafe(32) + "\n")
+        write_private(path, secrets.token_urlsafe(32) + "\n")
     token = path.read_text(encoding="ascii").strip()
     if len(token) < 16:
         raise BadRequest(f"The token in {path} is shorter than 16 characters; delete the file to get a new one.")
@@ -124,6 +124,8 @@ def serve(options: ServeOptions) -> None:
         with Background(Dispatcher(ledger), Sweeper(ledger), seconds=STOP_SECONDS) as background:
             _listen(options, context, Service(ledger=ledger, health=health, tokens=tokens), background.end)
         opened.store.stop_instance(instance)
+        for provider in providers.values():
+            provider.close()
     finally:
         if opened.store.watch is not None:
             opened.store.watch.stop()
@@ -198,7 +200,7 @@ class _Server(uvicorn.Server):
         """Listen, then write the ready file."""
         await super().startup(sockets=sockets)
         if self._ready_file is not None:
-            _write_private(self._ready_file, json.dumps(self._ready) + "\n")
+            write_private(self._ready_file, json.dumps(self._ready) + "\n")
         sys.stderr.write(f"onward-ledger {self._ready['version']} listens on {self._ready['url']}\n")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -216,17 +218,3 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file for its owner only, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -20,7 +20,6 @@ import os
 import re
 import secrets
 import stat
-import tempfile
 import tomllib
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from onward_ledger.callers import Caller, Scope, is_principal, listed
 from onward_ledger.errors import BadRequest, Conflict, NotFound
+from onward_ledger.private_file import write_private
 
 # Says in a log, in a diff or to a scanner what it is.
 PREFIX = "onw_"
@@ -122,7 +122,7 @@ def add(path: Path, caller: Caller, *, created_at: datetime, expires_at: datetim
             raise Conflict(f"{path} has a token of the name {caller.name} already; revoke it, or take another name.")
         text = (before.rstrip("\n") + "\n\n" if before.strip() else "") + _table(entry)
         _parse(path, text)
-        _write(path, text)
+        write_private(path, text)
     return token
 
 
@@ -139,7 +139,7 @@ def revoke(path: Path, name: str) -> None:
             raise BadRequest(
                 f"{path} is written in a way that cannot be edited here; take [tokens.{name}] out by hand."
             )
-        _write(path, text)
+        write_private(path, text)
 
 
 def _read(path: Path) -> str:
@@ -214,17 +214,3 @@ def _locked(path: Path) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace the file, whole or not at all, readable by its owner only (as mkstemp makes it)."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from onward_ledger.callers import Caller, Scope, is_principal, listed
 from onward_ledger.commands.common import AsJson, show_json, told
-from onward_ledger.token_file import Entry, add, read_entries, revoke
+
+if TYPE_CHECKING:
+    from onward_ledger.token_file import Entry
 
 DEFAULT_TOKENS = Path("onward-ledger.tokens.toml")
 
@@ -54,6 +56,8 @@ def new(
         roles=frozenset(role or ()),
         kinds=tuple(kind or ()),
     )
+    from onward_ledger.token_file import add  # slow to import, and only needed here
+
     now = datetime.now(UTC).replace(microsecond=0)
     with told():
         token = add(tokens, caller, created_at=now, expires_at=now + timedelta(days=days) if days else None)
@@ -63,6 +67,8 @@ def new(
 @app.command("list")
 def list_(as_json: AsJson = False, tokens: File = DEFAULT_TOKENS) -> None:
     """List the tokens of the file: what they are good for, never what they are."""
+    from onward_ledger.token_file import read_entries  # as in new
+
     with told():
         entries = read_entries(tokens)
     if as_json:
@@ -83,6 +89,8 @@ def list_(as_json: AsJson = False, tokens: File = DEFAULT_TOKENS) -> None:
 @app.command("revoke")
 def revoke_(name: Name, tokens: File = DEFAULT_TOKENS) -> None:
     """Take a token out of the file. A running service refuses it from its next request on."""
+    from onward_ledger.token_file import revoke  # as in new
+
     with told():
         revoke(tokens, name)
 

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from onward_ledger.action import Action, Json
-from onward_ledger.canonical import plain
 from onward_ledger.database import Transaction
 
 
@@ -32,13 +31,10 @@ class ProviderClass(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """The effect is there; the receipt proves it. What JSON cannot hold exactly becomes text in it."""
+    """The effect is there; the receipt proves it. The ledger makes it fit to be recorded: see `receipts.fit`."""
 
     provider_id: str
     receipt: Json
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "receipt", plain(self.receipt))
 
 
 @dataclass(frozen=True)
@@ -136,6 +132,9 @@ class Provider(ABC):
     @abstractmethod
     def validate(self, run_id: str, resource: str, params: Json) -> None:
         """Raise BadRequest with a plain sentence when the request cannot be meant. Called before it is recorded."""
+
+    def close(self) -> None:  # noqa: B027 - most keep nothing
+        """The service stops: release what is kept. What is under way behind its deadline may still use it."""
 
 
 class SendingProvider(Provider):
