@@ -19,17 +19,13 @@ from graph.delivery import approval_request, draft_objects, draft_of, publicatio
 from graph.errors import ActionFailed, OutcomeUnknown
 from graph.prompts import MAX_ROWS_SHOWN, plan_messages, read_draft, read_plan, write_messages
 from graph.state import Draft, State, Update
+from graph.steps import step_of
 from onward_ledger.action import Action, Status
 from tools.compose import data_notes, key_figures
 from tools.draft import check_draft
 from tools.report import render
 
 REVISIONS = 2  # drafts that may follow a failed verification, before the run ends as unverified
-
-
-def step_name(node: str, number: int) -> str:
-    """`test` for the first round, `test#2` for the second: part of an action's identity, so never of an attempt."""
-    return node if number == 1 else f"{node}#{number}"
 
 
 def plan(state: State, runtime: Runtime[Context]) -> Update:
@@ -56,7 +52,7 @@ def analyze(state: State, runtime: Runtime[Context]) -> Update:
     """Answer the next open question; one question per super-step, so a kill costs one question at most."""
     context, cursor = runtime.context, state["cursor"]
     question = state["plan"]["questions"][cursor]
-    step = f"analyze#{cursor + 1}"
+    step = step_of("analyze", state)
     context.recorder.step_started(step)
     context.recorder.progress(step, question["text"], done=cursor, total=len(state["plan"]["questions"]))
     answer = figures.answer(context, state, question)
@@ -76,7 +72,7 @@ def write_draft(state: State, runtime: Runtime[Context]) -> Update:
     """
     context = runtime.context
     revision = state["draft"]["revision"] + 1 if "draft" in state else 1
-    step = step_name("write_draft", revision)
+    step = step_of("write_draft", state)
     context.recorder.step_started(step)
 
     def build() -> tuple[str, dict[str, Any]]:
@@ -124,7 +120,7 @@ def _write(context: Context, state: State, step: str) -> dict[str, bytes]:
 def test(state: State, runtime: Runtime[Context]) -> Update:
     """Compute every figure again by another route, and check that the text says only what was computed."""
     context, draft = runtime.context, draft_of(state)
-    step = step_name("test", draft["revision"])
+    step = step_of("test", state)
     context.recorder.step_started(step)
     page = next(o for o in draft["objects"] if o["name"] == "draft.json")
     document = json.loads(context.files.get(page))
@@ -156,7 +152,7 @@ def deliver(state: State, runtime: Runtime[Context]) -> Update:
     The decision is read from the ledger, never from what the graph was resumed with: that value is not durable.
     """
     context = runtime.context
-    step = step_name("deliver", draft_of(state)["revision"])
+    step = step_of("deliver", state)
     context.recorder.step_started(step)
     action = _proposal(context, state, step)
     if action.decision is None or action.decision.is_half:

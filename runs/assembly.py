@@ -48,10 +48,8 @@ def parts_for(settings: Settings, drain: Drain) -> Generator[Parts]:
 
 def served_workflow(version: str) -> Workflow:
     """The workflow of a version; KeyError for one that is not served here."""
-    build = versions.builder(version)
-    from graph.build import RECURSION_LIMIT
-
-    return Workflow(build=build, recursion_limit=RECURSION_LIMIT)
+    found = versions.VERSIONS[version]
+    return Workflow(build=found.build, recursion_limit=found.recursion_limit)
 
 
 def check_model(run: Run) -> None:
