@@ -51,10 +51,15 @@ def serializer() -> JsonPlusSerializer:
     return JsonPlusSerializer(allowed_msgpack_modules=None, allowed_json_modules=None)
 
 
+def _nothing() -> None:
+    return None
+
+
 class _Guard:
-    """Before every call that reads the head or writes: is the lease still held?"""
+    """Before every call that reads the head or writes: is the lease still held? Behind each checkpoint: told."""
 
     check: Check
+    on_saved: Callable[[], None]
 
     def get_tuple(self, config: RunnableConfig) -> Saved | None:
         """See BaseCheckpointSaver."""
@@ -70,7 +75,9 @@ class _Guard:
     ) -> RunnableConfig:
         """See BaseCheckpointSaver."""
         self.check()
-        return super().put(config, checkpoint, metadata, new_versions)  # pyright: ignore[reportAttributeAccessIssue]
+        saved = super().put(config, checkpoint, metadata, new_versions)  # pyright: ignore[reportAttributeAccessIssue]
+        self.on_saved()
+        return saved
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -83,17 +90,17 @@ class _Guard:
 class FencedPostgresSaver(_Guard, PostgresSaver):
     """PostgresSaver that asks for the lease first."""
 
-    def __init__(self, pool: Pool, check: Check) -> None:
+    def __init__(self, pool: Pool, check: Check, on_saved: Callable[[], None] = _nothing) -> None:
         super().__init__(pool, serde=serializer())
-        self.check = check
+        self.check, self.on_saved = check, on_saved
 
 
 class FencedSqliteSaver(_Guard, SqliteSaver):
     """SqliteSaver that asks for the lease first, and whose failed calls leave nothing behind."""
 
-    def __init__(self, connection: sqlite3.Connection, check: Check) -> None:
+    def __init__(self, connection: sqlite3.Connection, check: Check, on_saved: Callable[[], None] = _nothing) -> None:
         super().__init__(connection, serde=serializer())
-        self.check = check
+        self.check, self.on_saved = check, on_saved
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
@@ -135,16 +142,21 @@ def set_up_through(database: Database, store: Store) -> None:
 
 
 @contextmanager
-def open_saver(store: Store, run_id: str, epoch: int, holder_id: int, check: Check) -> Generator[Saver]:
-    """The checkpointer of one drive. Raises ServiceUnreachable where its fence does not reach the database."""
+def open_saver(
+    store: Store, run_id: str, epoch: int, holder_id: int, check: Check, on_saved: Callable[[], None] = _nothing
+) -> Generator[Saver]:
+    """The checkpointer of one drive; `on_saved` is called behind each checkpoint.
+
+    Raises ServiceUnreachable where its fence does not reach the database.
+    """
     if isinstance(store, PostgresStore):
         with _postgres_pool(store, run_id, epoch, holder_id) as pool:
             _assert_fence_arrived(pool, store, fence(run_id, epoch))
-            yield FencedPostgresSaver(pool, check)
+            yield FencedPostgresSaver(pool, check, on_saved)
     else:
         assert isinstance(store, SqliteStore)
         with closing(fenced_sqlite(store, fence(run_id, epoch))) as connection:
-            yield FencedSqliteSaver(connection, check)
+            yield FencedSqliteSaver(connection, check, on_saved)
 
 
 def fence(run_id: str, epoch: int) -> str:

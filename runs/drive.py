@@ -16,16 +16,17 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
 from langgraph.graph.state import CompiledStateGraph, StateGraph
+from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
 from graph.context import Context, LeaseLost
@@ -35,11 +36,11 @@ from onward_ledger.action import Status as ActionStatus
 from onward_ledger.database import Database
 from onward_ledger.errors import InProgress, NotFound, StaleEpoch
 from onward_ledger.values import Fence
-from runs import lease, registry
-from runs.checkpoints import open_saver
+from runs import events, lease, registry
+from runs.checkpoints import Saver, open_saver
 from runs.clock import check_clock, follow_head
 from runs.drain import Drain
-from runs.endings import Cancelled, Drained, Ending, Failed, describe, end_drive
+from runs.endings import Cancelled, Drained, Ending, Failed, Poison, describe, end_drive
 from runs.errors import OtherVersion
 from runs.failures import meaning
 from runs.heartbeat import Heartbeat
@@ -53,17 +54,55 @@ from runs.wake import UNKNOWN_OUTCOME, Ledger, decision_of, is_answered
 
 Graph = CompiledStateGraph[Any, Context, Any, Any]
 
+# Under this name a graph's configuration says which epoch drives it; `onward_ledger.langgraph` reads it.
+EPOCH = "onward_epoch"
+
+# Take-overs in a row without a finished step or a checkpoint: then the run is what ends its drivers.
+POISON_TAKEOVERS = 10
+# How many of the last events go with the verdict.
+POISON_EVIDENCE = 40
+
+
+class Answers(Protocol):
+    """What people and the ledger have said about a run so far."""
+
+    def decisions(self, action_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The decisions that count, by the action that was asked about."""
+        ...
+
+    def receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
+        """The receipt of an action of this run that SUCCEEDED, as the ledger records it, by its id."""
+        ...
+
+    def answers(self) -> dict[str, Any]:
+        """Answers to interrupts that are about no action, by interrupt id."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow:
-    """One workflow version: how to build its graph, how many super-steps one invocation may take, and its input."""
+    """One workflow version: its graph, the super-steps of one invocation at most, its input, and where it goes on."""
 
     build: Callable[[], StateGraph[Any, Any, Any, Any]]
     recursion_limit: int = 100
 
-    def initial(self, run: Run) -> dict[str, Any]:
+    def compile(self, saver: Saver) -> Graph:
+        """The graph with this checkpointer."""
+        return cast(Graph, self.build().compile(checkpointer=saver))
+
+    def initial(self, run: Run) -> Any:
         """The state that a run starts with."""
         return {"input": run.input, "asks": run.asks}
+
+    def invoke(self, graph: Graph, given: Any, config: RunnableConfig, context: Any, control: RunControl) -> None:
+        """One invocation, until the graph ends, waits, or is drained."""
+        graph.invoke(given, config, context=context, durability="sync", control=control)
+
+    def move(self, snapshot: StateSnapshot, said: Answers) -> Move:
+        """Where the run goes on."""
+        position = read_position(snapshot)
+        asked = {question.action_id for question in position.questions if question.action_id}
+        return next_move(position, said.decisions(asked), said.receipts(position.delivered_by))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +181,7 @@ class _Drive:
         self._database = database
         self._run = claim.run
         self._token = uuid.uuid4().hex[:8]
+        self._stalled = claim.run.takeovers > 0 or claim.run.failures > 0
         self._begin_epoch(claim.epoch)
 
     def _begin_epoch(self, epoch: int) -> None:
@@ -164,6 +204,8 @@ class _Drive:
     def _to_the_end(self) -> Ending:
         try:
             fence = self._announce()
+            if self._run.takeovers > POISON_TAKEOVERS:
+                return self._poison()
             if (open_question := self._settle(fence)) is not None:
                 return open_question
             if fence.closed_at is not None:
@@ -200,6 +242,12 @@ class _Drive:
                 unknown.append(now.action_id)
         return Wait(tuple(unknown), UNKNOWN_OUTCOME) if unknown else None
 
+    def _poison(self) -> Poison:
+        """Set aside: who claimed it in vain, and which step each of them was in."""
+        evidence = [event.to_json() for event in events.last_of(self._database, self._run.run_id, POISON_EVIDENCE)]
+        self._recorder.record("poison", {"takeovers": self._run.takeovers, "evidence": evidence})
+        return Poison(self._run.takeovers)
+
     def _reconciled(self, left: Action) -> Action:
         """In flight and younger than its deadline: somebody performs it now; whoever needs it waits for it."""
         try:
@@ -211,15 +259,21 @@ class _Drive:
         run, check = self._run, self._heartbeat.check
         seat = Seat(run=run, epoch=self._epoch, recorder=self._recorder, scratch=self._parts.scratch)
         with (
-            open_saver(self._parts.store, run.run_id, self._epoch, self._holder.holder_id, check) as saver,
+            open_saver(self._parts.store, run.run_id, self._epoch, self._holder.holder_id, check, self._saved) as saver,
             _scratch(seat) as scratch,
             self._parts.make_context(replace(seat, scratch=scratch)) as context,
         ):
-            graph = cast(Graph, self._workflow.build().compile(checkpointer=saver))
+            graph = self._workflow.compile(saver)
             self._recorder.check()
             snapshot = graph.get_state(self._config)
             self._follow_head(snapshot)
             return self._run_graph(graph, context, snapshot)
+
+    def _saved(self) -> None:
+        """A checkpoint is progress: the failures and take-overs before it no longer count."""
+        if self._stalled:
+            self._stalled = False
+            self._recorder.progressed()
 
     def _follow_head(self, snapshot: StateSnapshot) -> None:
         if snapshot.created_at is not None:
@@ -228,7 +282,7 @@ class _Drive:
     @property
     def _config(self) -> RunnableConfig:
         return {
-            "configurable": {"thread_id": self._run.run_id},
+            "configurable": {"thread_id": self._run.run_id, EPOCH: self._epoch},
             # One worker thread: the writes of a task commit before the checkpoint that follows them.
             "max_concurrency": 1,
             "recursion_limit": self._workflow.recursion_limit,
@@ -272,23 +326,28 @@ class _Drive:
             given = self._workflow.initial(self._run)
         elif isinstance(move, Resume):
             given = Command(resume=dict(move.answers))
-        graph.invoke(given, self._config, context=context, durability="sync", control=self._parts.drain.control())
+        self._workflow.invoke(graph, given, self._config, context, self._parts.drain.control())
 
     def _where(self, snapshot: StateSnapshot) -> tuple[Move, object]:
-        position = read_position(snapshot)
-        decisions = self._decisions({question.action_id for question in position.questions if question.action_id})
-        return next_move(position, decisions, self._receipts(position.delivered_by)), position.evidence["checkpoint_id"]
+        head = (snapshot.config.get("configurable") or {}).get("checkpoint_id")
+        return self._workflow.move(snapshot, self), head
 
-    def _decisions(self, asked: set[str]) -> dict[str, dict[str, Any]]:
-        """What people have said so far, by the action that they were asked about."""
+    def decisions(self, action_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """See Answers."""
+        asked = set(action_ids)
         if not asked:
             return {}
         now = self._database.now()
         found = {action_id: decision_of(self._parts.ledger, action_id, now) for action_id in asked}
         return {action_id: decision for action_id, decision in found.items() if decision is not None}
 
-    def _receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
-        """The delivery's receipt as the ledger records it; the state's own copy proves nothing."""
+    def answers(self) -> dict[str, Any]:
+        """See Answers."""
+        rows = self._database.read("answers", run_id=self._run.run_id)
+        return {row["interrupt_id"]: row["value"] for row in rows}
+
+    def receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
+        """See Answers. The state's own copy proves nothing."""
         if action_id is None:
             return {}
         try:

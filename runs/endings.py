@@ -4,6 +4,7 @@ Finish published                 ▶ succeeded                                ex
 Finish rejected, unverified      ▶ failed with that reason                  exit 1
 Failed definite, Broken          ▶ failed                                   exit 1
 Failed by deadline or budget     ▶ failed with that reason                  exit 7
+Poison                           ▶ failed, poison                           exit 1
 Wait for a decision              ▶ waiting_human                            exit 5
 Wait for an unknown outcome      ▶ waiting_human, unknown_outcome           exit 8
 Drained                          ▶ queued                                   exit 6
@@ -48,7 +49,14 @@ class Failed:
     error: Exception
 
 
-Ending = Finish | Wait | Broken | Drained | Cancelled | Failed
+@dataclass(frozen=True)
+class Poison:
+    """The run ends its drivers: so many take-overs in a row, and no progress."""
+
+    takeovers: int
+
+
+Ending = Finish | Wait | Broken | Drained | Cancelled | Failed | Poison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +141,12 @@ def _move_for(ending: Ending, run: Run) -> _Move:
             return _Move(word="request_cancel", outcome=outcome)
         outcome = _outcome(Status.CANCELLED, "cancelled", ending.why, Exit.FAILED)
         return _Move(word="confirm_cancel", outcome=outcome)
+    if isinstance(ending, Poison):
+        message = (
+            f"{ending.takeovers} drivers in a row ended in this run without any progress, so it is set aside. "
+            f"What they did: onward show {run.run_id} --events"
+        )
+        return _failed("poison", message, Exit.FAILED)
     return _by_error(ending.error, run)
 
 

@@ -13,6 +13,7 @@ Kinds, and what `data` holds:
     model_call_finished  {"call_id", "finish_reason", "input_tokens", "output_tokens", "cost_usd"}
     receipt, action      {"action_id", "kind", "resource", "status", "replayed", "provider_id", "digest"}
     waiting              {"reason", "action_ids"}
+    poison               {"takeovers", "evidence"}                      set aside; the last events before
     error                {"error", "message", "definite"}
 """
 
@@ -92,6 +93,12 @@ def read(database: Database, run_id: str, *, after: int = 0, limit: int = PAGE) 
     """Events behind the cursor `after`, in order, at most `limit`. A number that was seen hides none before it."""
     rows = database.read("events_after", run_id=run_id, after=after, limit=limit)
     return [Event.from_row(row) for row in rows]
+
+
+def last_of(database: Database, run_id: str, count: int) -> list[Event]:
+    """The last events of a run, oldest first."""
+    rows = database.read("last_events", run_id=run_id, limit=count)
+    return [Event.from_row(row) for row in reversed(rows)]
 
 
 def read_all(database: Database, run_id: str) -> list[Event]:

@@ -22,6 +22,8 @@ from runs.store import Store
 PATIENCE_SECONDS = 3.0
 # The same for one that does not look dead yet: a signal that was just sent takes a moment on a busy machine.
 DYING_SECONDS = 0.3
+# A first look that is older than this proves nothing: the holder may have come back and gone again.
+STALE_LOOK_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 
 Why = Literal["queued", "released", "expired", "gone", "alive", "unclear"]
@@ -76,15 +78,23 @@ def claim(
         _refuse_unclaimable(run)
         dead = _process_is_dead(run)
         why = standing(run, process_is_dead=dead or _was_this_process(run))
-        if why == "gone" and seen_gone != (run.holder_id, run.epoch):
+        if why == "gone" and not dead and seen_gone != (run.holder_id, run.epoch):
             seen_gone = (run.holder_id, run.epoch)
-            time.sleep(store.second_look_seconds)
+            time.sleep(_until_second_look(run, store.second_look_seconds))
         elif why not in ("alive", "unclear"):
             return _take(store, database, run, why, holder, lease_seconds)
         elif time.monotonic() - began < (patience_seconds if dead else min(DYING_SECONDS, patience_seconds)):
             time.sleep(_POLL_SECONDS)
         else:
             raise _driven(run, why)
+
+
+def _until_second_look(run: Run, apart: float) -> float:
+    """How long to wait between the looks, in seconds: a sweeper may have noted the first one in the lease row."""
+    if run.missed_at is None:
+        return apart
+    since = (run.now_at - run.missed_at).total_seconds()
+    return max(apart - since, 0.0) if since < STALE_LOOK_SECONDS else apart
 
 
 def _take(store: Store, database: Database, seen: Run, why: Why, holder: Holder, lease_seconds: float) -> Claim:
@@ -112,6 +122,8 @@ def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holde
     if why == "expired" and lease is not None and not lease["over"]:
         return None  # renewed meanwhile
     tx.send("take_lease", **mine, epoch=before + 1, holder_id=holder.holder_id, seconds=float(lease_seconds))
+    if why in ("gone", "expired"):
+        tx.send("count_takeover", **mine)
     moved = registry.move(
         tx,
         seen,

@@ -64,6 +64,13 @@ class DriveRecorder:
         finished = events.numbered(self._run_id, "step_finished", {}, step=step, epoch=self._epoch)
         self._write(finished, statement("note_progress", run_id=self._run_id, epoch=self._epoch))
 
+    def progressed(self) -> None:
+        """A new checkpoint stands: the failures and take-overs before it no longer count."""
+        self._database.at_once(
+            statement("lock_run", run_id=self._run_id),
+            statement("note_progress", run_id=self._run_id, epoch=self._epoch),
+        )
+
     def progress(self, step: str, text: str, *, done: int | None = None, total: int | None = None) -> None:
         """See Recorder."""
         self.record("progress", {"text": text, "done": done, "total": total}, step=step)

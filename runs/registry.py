@@ -4,7 +4,8 @@
        ▲       │ ↺ take-over (epoch + 1)
        │       ├──▶ waiting_human ──(decision)──▶ queued
        └───────┤
-               └──▶ cancel_requested ──(stop confirmed)──▶ cancelled        queued, waiting_human ──▶ cancelled
+               └──▶ cancel_requested ──(stop confirmed)──▶ cancelled
+    queued, waiting_human ──▶ cancel_requested too: only a holder that saw the fence closed writes `cancelled`
 
 Every transition compares (status, version), and from a driver the epoch. Lock order everywhere: run row, then lease.
 """
@@ -51,13 +52,13 @@ TRANSITIONS: tuple[tuple[Status, str, Status], ...] = (
     (Status.RUNNING, "wait", Status.WAITING_HUMAN),
     (Status.RUNNING, "requeue", Status.QUEUED),
     (Status.WAITING_HUMAN, "decide", Status.QUEUED),
+    (Status.QUEUED, "request_cancel", Status.CANCEL_REQUESTED),
     (Status.RUNNING, "request_cancel", Status.CANCEL_REQUESTED),
+    (Status.WAITING_HUMAN, "request_cancel", Status.CANCEL_REQUESTED),
     (Status.CANCEL_REQUESTED, "claim", Status.CANCEL_REQUESTED),
     (Status.CANCEL_REQUESTED, "confirm_cancel", Status.CANCELLED),
     (Status.CANCEL_REQUESTED, "succeed", Status.SUCCEEDED),  # the effect was claimed before: too late to cancel
     (Status.CANCEL_REQUESTED, "fail", Status.FAILED),
-    (Status.QUEUED, "cancel", Status.CANCELLED),
-    (Status.WAITING_HUMAN, "cancel", Status.CANCELLED),
 )
 
 
@@ -104,9 +105,13 @@ class Run:
     created_at: datetime
     updated_at: datetime
     finished_at: datetime | None
+    takeovers: int
+    budget_tokens: int | None
+    allowed_kinds: list[str] | None
     epoch: int | None
     holder_id: int | None
     expires_at: datetime | None
+    missed_at: datetime | None
     lease_seconds: float | None
     host: str | None
     pid: int | None
@@ -161,7 +166,11 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class NewRun:
-    """What is decided at creation and never changes. Money in millionths of a dollar."""
+    """What is decided at creation and never changes. Money in millionths of a dollar.
+
+    `allowed_kinds`: the kinds of effects that the run may use, whoever drives it later; null: any. `wake_seconds`: so
+    long the run is left to whoever creates it, before a worker may claim it.
+    """
 
     owner: str
     workflow_version: str
@@ -174,7 +183,10 @@ class NewRun:
     params: dict[str, Any] | None = None
     deadline_at: datetime | None = None
     budget_micros: int | None = None
+    budget_tokens: int | None = None
+    allowed_kinds: Sequence[str] | None = None
     parent: str | None = None
+    wake_seconds: float | None = None
 
 
 def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run:
@@ -192,6 +204,7 @@ def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run
     row |= {
         "run_id": run_id,
         "asks": list(new.asks),
+        "allowed_kinds": None if new.allowed_kinds is None else list(new.allowed_kinds),
         "params": new.params or {},
         "input_name": os.fsencode(path.name).decode("utf-8", "replace"),  # a file's name need not be text
         "input_key": staged["key"],

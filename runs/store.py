@@ -28,7 +28,7 @@ SCHEMA = "onward"
 SQL = Path(__file__).parent / "sql"
 POSTGRES_ENGINE = load_statements(SQL / "postgres" / "engine")
 SQLITE_ENGINE = load_statements(SQL / "sqlite" / "engine")
-JSON_COLUMNS = frozenset({"asks", "params", "data"})
+JSON_COLUMNS = frozenset({"asks", "params", "data", "allowed_kinds", "versions", "value"})
 
 # A transaction of a rightful take-over that waits longer than this is kept waiting by the old driver's backend.
 BLOCKED_SECONDS = 0.1

@@ -119,21 +119,21 @@ def test_the_list_is_newest_first_and_can_be_filtered(database, objects, tmp_pat
     made = [new_run(database, objects, tmp_path).run_id for _ in range(3)]
     assert [run.run_id for run in registry.list_runs(database)] == made[::-1]
     assert [run.run_id for run in registry.list_runs(database, limit=2)] == made[:0:-1]
-    registry.transition(database, registry.get(database, made[1]), "cancel", reason="not needed")
-    assert [run.run_id for run in registry.list_runs(database, status=Status.CANCELLED)] == [made[1]]
+    registry.transition(database, registry.get(database, made[1]), "request_cancel", reason="not needed")
+    assert [run.run_id for run in registry.list_runs(database, status=Status.CANCEL_REQUESTED)] == [made[1]]
     assert len(registry.list_runs(database, status=Status.QUEUED)) == 2
 
 
 def test_a_transition_compares_status_and_version(database, run):
-    assert in_transaction(database, run, "cancel", reason="x")
-    assert not in_transaction(database, run, "cancel", reason="y")  # its version is over
+    assert in_transaction(database, run, "request_cancel", reason="x")
+    assert not in_transaction(database, run, "request_cancel", reason="y")  # its version is over
     after = registry.get(database, run.run_id)
-    assert (after.status, after.reason, after.version) == ("cancelled", "x", 2)
-    assert after.finished_at is not None
-    with pytest.raises(StateChanged, match="has moved to cancelled"):
-        registry.transition(database, run, "cancel")
+    assert (after.status, after.reason, after.version) == ("cancel_requested", "x", 2)
+    assert after.finished_at is None
+    with pytest.raises(StateChanged, match="has moved to cancel_requested"):
+        registry.transition(database, run, "request_cancel")
     assert [e.data for e in events.read_all(database, run.run_id) if e.kind == "status"] == [
-        {"from": "queued", "to": "cancelled", "reason": "x"}
+        {"from": "queued", "to": "cancel_requested", "reason": "x"}
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_came_back_to_the_same_status_is_another_one(store, database,
     assert in_transaction(database, claimed, "requeue", epoch=1, reason="drained")
     holder.close()
     assert registry.get(database, run.run_id).status == run.status == "queued"
-    assert not in_transaction(database, run, "cancel")
+    assert not in_transaction(database, run, "request_cancel")
     assert registry.get(database, run.run_id).status == "queued"
 
 
@@ -167,7 +167,7 @@ def test_of_many_transitions_at_once_one_wins(store, run):
     def cancel():
         with closing(store.database()) as database:
             barrier.wait()
-            if in_transaction(database, run, "cancel", reason="x"):
+            if in_transaction(database, run, "request_cancel", reason="x"):
                 won.append(True)
 
     barrier = threading.Barrier(4)
@@ -193,7 +193,8 @@ def test_a_decision_queues_a_waiting_run_and_is_harmless_otherwise(store, databa
 
 
 def test_an_ended_run_cannot_be_claimed(store, database, run):
-    registry.transition(database, run, "cancel")
+    stopping = registry.transition(database, run, "request_cancel")
+    registry.transition(database, stopping, "confirm_cancel")
     holder = store.open_holder("test")
     with pytest.raises(RunFinished, match="cancelled"):
         lease.claim(store, database, run.run_id, holder, lease_seconds=60)
@@ -210,7 +211,7 @@ BROKEN_ROWS = [
     "update {runs} set spent_micros = -1",
     "update {runs} set input_digest = 'x'",
     "insert into {events} select run_id, 1, null, 'x', null, '{{}}', created_at from {runs}",
-    "insert into {leases} select run_id, 0, null, 1, created_at from {runs}",
+    "insert into {leases} select run_id, 0, null, 1, created_at, null from {runs}",
 ]
 
 

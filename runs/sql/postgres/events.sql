@@ -39,3 +39,8 @@ order by s.seq;
 -- name: last_event
 select run_id, seq, epoch, kind, step, data, created_at from events
 where run_id = %(run_id)s and kind = %(kind)s order by seq desc limit 1;
+
+-- name: last_events
+-- The newest first.
+select run_id, seq, epoch, kind, step, data, created_at from events
+where run_id = %(run_id)s order by seq desc limit %(limit)s;

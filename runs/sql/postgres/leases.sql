@@ -11,12 +11,13 @@ insert into leases (run_id, epoch, holder_id, seconds, expires_at)
 values (%(run_id)s, %(epoch)s, %(holder_id)s, %(seconds)s,
         onward_later(onward_now(), %(seconds)s::double precision))
 on conflict (run_id) do update set
-    epoch = excluded.epoch, holder_id = excluded.holder_id, seconds = excluded.seconds, expires_at = excluded.expires_at
+    epoch = excluded.epoch, holder_id = excluded.holder_id, seconds = excluded.seconds, expires_at = excluded.expires_at,
+    missed_at = null
 where leases.epoch < excluded.epoch;
 
 -- name: renew_lease
 -- A heartbeat changes no key column, so it passes the fence's FOR KEY SHARE. No row: the epoch has moved.
-update leases set expires_at = onward_later(onward_now(), seconds)
+update leases set expires_at = onward_later(onward_now(), seconds), missed_at = null
 where run_id = %(run_id)s and epoch = %(epoch)s and holder_id = %(holder_id)s;
 
 -- name: release_lease

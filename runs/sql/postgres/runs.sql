@@ -1,9 +1,11 @@
 -- name: insert_run
 insert into runs (run_id, kind, owner, tenant, workflow_version, input_name, input_key, input_digest, input_size,
-                  asks, model, params, deadline_at, budget_micros, parent, store, objects, ledger)
+                  asks, model, params, deadline_at, budget_micros, budget_tokens, allowed_kinds, parent, store, objects,
+                  ledger, wake_at)
 values (%(run_id)s, %(kind)s, %(owner)s, %(tenant)s, %(workflow_version)s, %(input_name)s, %(input_key)s,
         %(input_digest)s, %(input_size)s, %(asks)s, %(model)s, %(params)s, %(deadline_at)s, %(budget_micros)s,
-        %(parent)s, %(store)s, %(objects)s, %(ledger)s);
+        %(budget_tokens)s, %(allowed_kinds)s, %(parent)s, %(store)s, %(objects)s, %(ledger)s,
+        onward_later(onward_now(), %(wake_seconds)s::double precision));
 
 -- name: lock_run
 -- The first statement of whatever changes a run: it waits for a take-over in progress. The next statement then has a
@@ -15,8 +17,8 @@ select status::text as status, version from runs where run_id = %(run_id)s for n
 select r.run_id, r.kind, r.status::text as status, r.reason, r.message, r.version, r.owner, r.tenant, r.workflow_version,
        r.input_name, r.input_key, r.input_digest, r.input_size, r.asks, r.model, r.params, r.deadline_at,
        r.budget_micros, r.spent_micros, r.input_tokens, r.output_tokens, r.failures, r.wake_at, r.parent, r.store,
-       r.objects, r.ledger, r.last_seq, r.created_at, r.updated_at, r.finished_at,
-       l.epoch, l.holder_id, l.expires_at, l.seconds as lease_seconds,
+       r.objects, r.ledger, r.last_seq, r.created_at, r.updated_at, r.finished_at, r.takeovers, r.budget_tokens,
+       r.allowed_kinds, l.epoch, l.holder_id, l.expires_at, l.missed_at, l.seconds as lease_seconds,
        h.host, h.pid, h.process_started, h.kind as driver_kind,
        onward_holder_alive(l.holder_id) as holder_alive, onward_server_is_young(l.seconds) as server_is_young,
        onward_now() as now_at
@@ -53,10 +55,14 @@ where run_id = %(run_id)s
 returning spent_micros;
 
 -- name: note_progress
--- A finished step: transient failures before it no longer count.
-update runs set failures = 0
-where run_id = %(run_id)s and failures > 0
+-- A finished step: transient failures and take-overs before it no longer count.
+update runs set failures = 0, takeovers = 0
+where run_id = %(run_id)s and (failures > 0 or takeovers > 0)
   and exists (select from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s);
+
+-- name: count_takeover
+-- Behind lock_run: one more driver is gone that had finished nothing.
+update runs set takeovers = takeovers + 1 where run_id = %(run_id)s;
 
 -- name: claimable
 select run_id, workflow_version, status::text as status, epoch, holder_id, why from claimable order by run_id;

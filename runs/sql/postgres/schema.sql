@@ -11,9 +11,9 @@ create function onward_later(instant timestamptz, seconds double precision) retu
 $$;
 
 create type run_status as enum (
-    'queued',            -- a driver may claim it ──▶ running; nobody needs it any more ──▶ cancelled
+    'queued',            -- a driver may claim it ──▶ running, cancel_requested
     'running',           -- driven (again running at a take-over) ──▶ succeeded, failed, waiting_human, queued, cancel_requested
-    'waiting_human',     -- a person has to decide; no driver ──▶ queued (decided), cancelled
+    'waiting_human',     -- a person has to decide; no driver ──▶ queued (decided), cancel_requested
     'cancel_requested',  -- somebody asked; not stopped yet (again at a take-over) ──▶ cancelled, succeeded, failed (too late)
     'succeeded',         -- the end
     'failed',            -- the end; `reason` says why
@@ -52,12 +52,16 @@ create table runs (
     created_at       timestamptz not null default onward_now(),
     updated_at       timestamptz not null default onward_now(),
     finished_at      timestamptz,
+    takeovers        integer not null default 0 check (takeovers >= 0),  -- in a row, without a finished step or checkpoint
+    budget_tokens    bigint check (budget_tokens >= 0),           -- of input and output together
+    allowed_kinds    jsonb,                   -- kinds of effects that the run may use, as written at its start; null: any
     check ((status in ('succeeded', 'failed', 'cancelled')) = (finished_at is not null)),
     check (status not in ('failed', 'waiting_human') or reason is not null),
     check (wake_at is null or status = 'queued')
 );
 create index runs_unfinished on runs (status, wake_at) where finished_at is null;
 create index runs_newest on runs (created_at desc);
+create index runs_queued on runs (run_id) where status = 'queued';
 
 -- A run's durable history. seq comes from the run row's counter, in the event's own transaction: the row lock makes
 -- commit order the order of the numbers, so a follower that has seen n misses nothing before it.
@@ -90,23 +94,47 @@ create table leases (
     holder_id  integer references holders,    -- null: released
     seconds    double precision not null check (seconds > 0),
     expires_at timestamptz not null,
+    missed_at  timestamptz,                   -- the first of two looks that found the holder absent; a heartbeat clears it
     unique (run_id, epoch)                    -- makes the epoch part of a key: see hold_fence()
+);
+
+-- Which worker serves what. It lives while the session lock of its holder is held.
+create table workers (
+    holder_id   integer primary key references holders,
+    versions    jsonb not null,               -- the workflow versions that it serves
+    concurrency integer not null check (concurrency > 0),
+    seen_at     timestamptz not null default onward_now()
+);
+
+-- Answers to the interrupts of graphs that are not ours. The first one stands.
+create table answers (
+    run_id       text not null references runs,
+    interrupt_id text not null,
+    value        jsonb not null,
+    principal    text not null,
+    created_at   timestamptz not null default onward_now(),
+    primary key (run_id, interrupt_id)
+);
+
+-- How far a feed of somebody else's was followed.
+create table cursors (
+    name     text primary key,
+    position bigint not null
+);
+
+-- Who may not act any more: their runs are not driven on.
+create table barred (
+    tenant     text not null,
+    principal  text not null,
+    reason     text not null,
+    barred_by  text not null,
+    created_at timestamptz not null default onward_now(),
+    primary key (tenant, principal)
 );
 
 -- A key class of our own in the database's advisory locks, so that two installations in one database do not meet.
 create function holder_class() returns integer language sql stable as $$
     select hashtext('onward holder ' || current_schema())
-$$;
-
--- Does the holder's session live? Reading pg_locks is not one snapshot over all partitions, so one "no" proves nothing:
--- who acts on it looks twice.
-create function onward_holder_alive(id integer) returns boolean language sql volatile as $$
-    select exists (
-        select from pg_locks
-        where locktype = 'advisory' and granted and objsubid = 2
-          and database = (select oid from pg_database where datname = current_database())
-          and classid = holder_class()::oid and objid = id::oid
-    )
 $$;
 
 -- A restart of the server frees every advisory lock at once, while the drivers live and come back. Until one lease time
@@ -115,15 +143,61 @@ create function onward_server_is_young(lease_seconds double precision) returns b
     select onward_now() < onward_later(pg_postmaster_start_time(), lease_seconds)
 $$;
 
+-- Who holds a key now: one read of pg_locks for all. It is not one snapshot over all partitions of the lock table, so
+-- one "no" proves nothing: who acts on it looks twice.
+create view living_holders as
+select objid::bigint::integer as holder_id from pg_locks
+where locktype = 'advisory' and granted and objsubid = 2
+  and database = (select oid from pg_database where datname = current_database())
+  and classid = holder_class()::oid;
+
+-- Does the holder's session live?
+create function onward_holder_alive(id integer) returns boolean language sql volatile as $$
+    select exists (select from living_holders where holder_id = id)
+$$;
+
 -- What a driver may claim now. Whoever takes a run "gone" looks a second time, 150 ms later.
 create view claimable as
 select r.run_id, r.workflow_version, r.status, l.epoch, l.holder_id,
-       case when r.status = 'queued' then 'queued' when l.expires_at <= onward_now() then 'expired' else 'gone' end as why
+       case when r.status = 'queued' then 'queued' when l.holder_id is null then 'released'
+            when l.expires_at <= onward_now() then 'expired' else 'gone' end as why
 from runs r left join leases l using (run_id)
 where (r.status = 'queued' and (r.wake_at is null or r.wake_at <= onward_now()))
    or (r.status in ('running', 'cancel_requested')
-       and (l.expires_at <= onward_now()
-            or (not onward_holder_alive(l.holder_id) and not onward_server_is_young(l.seconds))));
+       and (l.holder_id is null or l.expires_at <= onward_now()
+            or (not exists (select from living_holders h where h.holder_id = l.holder_id)
+                and not onward_server_is_young(l.seconds))));
+
+-- A hint for the workers: "look at this run". It is a job of Procrastinate's, deferred in the transaction that writes
+-- the run's row, and it decides nothing. Where no worker ever was, the queue is not there and nobody needs a hint.
+create function hint(run text, queue text, due timestamptz) returns void
+language plpgsql set search_path from current as $$
+begin
+    if to_regclass('procrastinate_jobs') is null then
+        return;
+    end if;
+    perform procrastinate_defer_jobs_v1(array[
+        row(queue, 'onward.look', 0, null, run, jsonb_build_object('run_id', run), due)::procrastinate_job_to_defer_v1]);
+exception when unique_violation then          -- one is waiting already: let it be due no later than this one
+    update procrastinate_jobs
+    set queue_name = queue,
+        scheduled_at = case when due is not null and scheduled_at is not null then least(scheduled_at, due) end
+    where queueing_lock = run and status = 'todo' and (scheduled_at is not null or queue_name <> queue);
+end $$;
+
+create function hint_run() returns trigger language plpgsql set search_path from current as $$
+begin
+    perform hint(new.run_id, new.workflow_version, new.wake_at);
+    return null;
+end $$;
+
+create trigger hint_new_run after insert on runs
+    for each row when (new.status = 'queued') execute function hint_run();
+
+-- A run whose driver lives is stopped by that driver; one whose driver is gone, the sweepers find.
+create trigger hint_changed_run after update of status, wake_at, workflow_version on runs
+    for each row when (new.status = 'queued' or (new.status = 'cancel_requested' and old.status in ('queued', 'waiting_human')))
+    execute function hint_run();
 
 -- The fence. A checkpoint write of a managed run must come from a connection whose start-up option onward.fence is
 -- '<run_id>:<epoch>' of the lease row. FOR KEY SHARE on a row whose key holds the epoch lets heartbeats pass, makes a

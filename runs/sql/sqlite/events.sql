@@ -40,3 +40,8 @@ order by s.seq;
 -- name: last_event
 select run_id, seq, epoch, kind, step, data, created_at from events
 where run_id = :run_id and kind = :kind order by seq desc limit 1;
+
+-- name: last_events
+-- The newest first.
+select run_id, seq, epoch, kind, step, data, created_at from events
+where run_id = :run_id order by seq desc limit :limit;

@@ -11,12 +11,13 @@ select epoch, holder_id, expires_at <= onward_now() as over from leases where ru
 insert into leases (run_id, epoch, holder_id, seconds, expires_at)
 values (:run_id, :epoch, :holder_id, :seconds, onward_later(onward_now(), :seconds))
 on conflict (run_id) do update set
-    epoch = excluded.epoch, holder_id = excluded.holder_id, seconds = excluded.seconds, expires_at = excluded.expires_at
+    epoch = excluded.epoch, holder_id = excluded.holder_id, seconds = excluded.seconds, expires_at = excluded.expires_at,
+    missed_at = null
 where leases.epoch < excluded.epoch;
 
 -- name: renew_lease
 -- No row: the epoch has moved.
-update leases set expires_at = onward_later(onward_now(), seconds)
+update leases set expires_at = onward_later(onward_now(), seconds), missed_at = null
 where run_id = :run_id and epoch = :epoch and holder_id = :holder_id;
 
 -- name: release_lease

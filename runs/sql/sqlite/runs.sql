@@ -1,9 +1,11 @@
 -- name: insert_run
 insert into runs (run_id, kind, owner, tenant, workflow_version, input_name, input_key, input_digest, input_size,
-                  asks, model, params, deadline_at, budget_micros, parent, store, objects, ledger, created_at, updated_at)
+                  asks, model, params, deadline_at, budget_micros, budget_tokens, allowed_kinds, parent, store, objects,
+                  ledger, wake_at, created_at, updated_at)
 values (:run_id, :kind, :owner, :tenant, :workflow_version, :input_name, :input_key,
         :input_digest, :input_size, :asks, :model, :params, :deadline_at, :budget_micros,
-        :parent, :store, :objects, :ledger, onward_now(), onward_now());
+        :budget_tokens, :allowed_kinds, :parent, :store, :objects, :ledger,
+        onward_later(onward_now(), :wake_seconds), onward_now(), onward_now());
 
 -- name: lock_run
 -- The write transaction holds everything; this is the read that the caller needs.
@@ -14,8 +16,8 @@ select status, version from runs where run_id = :run_id;
 select r.run_id, r.kind, r.status, r.reason, r.message, r.version, r.owner, r.tenant, r.workflow_version,
        r.input_name, r.input_key, r.input_digest, r.input_size, r.asks, r.model, r.params, r.deadline_at,
        r.budget_micros, r.spent_micros, r.input_tokens, r.output_tokens, r.failures, r.wake_at, r.parent, r.store,
-       r.objects, r.ledger, r.last_seq, r.created_at, r.updated_at, r.finished_at,
-       l.epoch, l.holder_id, l.expires_at, l.seconds as lease_seconds,
+       r.objects, r.ledger, r.last_seq, r.created_at, r.updated_at, r.finished_at, r.takeovers, r.budget_tokens,
+       r.allowed_kinds, l.epoch, l.holder_id, l.expires_at, l.missed_at, l.seconds as lease_seconds,
        h.host, h.pid, h.process_started, h.kind as driver_kind,
        onward_holder_alive(l.holder_id) as holder_alive, 0 as server_is_young,
        onward_now() as now_at
@@ -52,10 +54,14 @@ where run_id = :run_id
 returning spent_micros;
 
 -- name: note_progress
--- A finished step: transient failures before it no longer count.
-update runs set failures = 0
-where run_id = :run_id and failures > 0
+-- A finished step: transient failures and take-overs before it no longer count.
+update runs set failures = 0, takeovers = 0
+where run_id = :run_id and (failures > 0 or takeovers > 0)
   and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch);
+
+-- name: count_takeover
+-- Behind lock_run: one more driver is gone that had finished nothing.
+update runs set takeovers = takeovers + 1 where run_id = :run_id;
 
 -- name: claimable
 select run_id, workflow_version, status, epoch, holder_id, why from claimable order by run_id;

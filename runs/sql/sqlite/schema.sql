@@ -5,9 +5,9 @@
 create table runs (
     run_id           text primary key check (length(run_id) = 36),
     kind             text not null,
-    -- queued            a driver may claim it ──▶ running; nobody needs it any more ──▶ cancelled
+    -- queued            a driver may claim it ──▶ running, cancel_requested
     -- running           driven (again at a take-over) ──▶ succeeded, failed, waiting_human, queued, cancel_requested
-    -- waiting_human     a person has to decide; no driver ──▶ queued (decided), cancelled
+    -- waiting_human     a person has to decide; no driver ──▶ queued (decided), cancel_requested
     -- cancel_requested  somebody asked; not stopped yet (again at a take-over) ──▶ cancelled, succeeded, failed (too late)
     -- succeeded, failed, cancelled: the end
     status           text not null default 'queued' check (status in
@@ -40,12 +40,16 @@ create table runs (
     created_at       text not null,
     updated_at       text not null,
     finished_at      text,
+    takeovers        integer not null default 0 check (takeovers >= 0),
+    budget_tokens    integer check (budget_tokens >= 0),
+    allowed_kinds    text,
     check ((status in ('succeeded', 'failed', 'cancelled')) = (finished_at is not null)),
     check (status not in ('failed', 'waiting_human') or reason is not null),
     check (wake_at is null or status = 'queued')
 ) strict;
 create index runs_unfinished on runs (status, wake_at) where finished_at is null;
 create index runs_newest on runs (created_at desc);
+create index runs_queued on runs (run_id) where status = 'queued';
 
 create table events (
     run_id     text not null references runs,
@@ -75,13 +79,46 @@ create table leases (
     holder_id  integer references holders,
     seconds    real not null check (seconds > 0),
     expires_at text not null,
+    missed_at  text,
     unique (run_id, epoch)
+) strict;
+
+-- Workers need Postgres; the table is here so that both engines answer the same questions.
+create table workers (
+    holder_id   integer primary key references holders,
+    versions    text not null,
+    concurrency integer not null check (concurrency > 0),
+    seen_at     text not null
+) strict;
+
+create table answers (
+    run_id       text not null references runs,
+    interrupt_id text not null,
+    value        text not null,
+    principal    text not null,
+    created_at   text not null,
+    primary key (run_id, interrupt_id)
+) strict;
+
+create table cursors (
+    name     text primary key,
+    position integer not null
+) strict;
+
+create table barred (
+    tenant     text not null,
+    principal  text not null,
+    reason     text not null,
+    barred_by  text not null,
+    created_at text not null,
+    primary key (tenant, principal)
 ) strict;
 
 create view claimable as
 select r.run_id, r.workflow_version, r.status, l.epoch, l.holder_id,
-       case when r.status = 'queued' then 'queued' when l.expires_at <= onward_now() then 'expired' else 'gone' end as why
+       case when r.status = 'queued' then 'queued' when l.holder_id is null then 'released'
+            when l.expires_at <= onward_now() then 'expired' else 'gone' end as why
 from runs r left join leases l using (run_id)
 where (r.status = 'queued' and (r.wake_at is null or r.wake_at <= onward_now()))
    or (r.status in ('running', 'cancel_requested')
-       and (l.expires_at <= onward_now() or not onward_holder_alive(l.holder_id)));
+       and (l.holder_id is null or l.expires_at <= onward_now() or not onward_holder_alive(l.holder_id)));

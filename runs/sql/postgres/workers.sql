@@ -1,0 +1,40 @@
+-- name: insert_worker
+insert into workers (holder_id, versions, concurrency) values (%(holder_id)s, %(versions)s, %(concurrency)s);
+
+-- name: see_worker
+update workers set seen_at = onward_now() where holder_id = %(holder_id)s;
+
+-- name: workers
+-- The living ones, and what they serve.
+select w.holder_id, w.versions, w.concurrency, w.seen_at, h.host, h.pid, h.started_at
+from workers w join holders h using (holder_id)
+where onward_holder_alive(w.holder_id) order by w.holder_id;
+
+-- name: cursor
+select position from cursors where name = %(name)s;
+
+-- name: move_cursor
+-- It never goes back: several followers read the same feed.
+insert into cursors (name, position) values (%(name)s, %(position)s)
+on conflict (name) do update set position = excluded.position where cursors.position < excluded.position;
+
+-- name: insert_barred
+insert into barred (tenant, principal, reason, barred_by)
+values (%(tenant)s, %(principal)s, %(reason)s, %(barred_by)s)
+on conflict (tenant, principal) do nothing;
+
+-- name: delete_barred
+delete from barred where tenant = %(tenant)s and principal = %(principal)s;
+
+-- name: barred
+select tenant, principal, reason, barred_by, created_at from barred
+where tenant = %(tenant)s and (%(principal)s::text is null or principal = %(principal)s) order by principal;
+
+-- name: insert_answer
+-- The first one stands.
+insert into answers (run_id, interrupt_id, value, principal)
+values (%(run_id)s, %(interrupt_id)s, %(value)s, %(principal)s)
+on conflict (run_id, interrupt_id) do nothing;
+
+-- name: answers
+select interrupt_id, value, principal, created_at from answers where run_id = %(run_id)s order by created_at;
