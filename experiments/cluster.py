@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -110,12 +110,14 @@ def _oracle(folder: Path) -> Generator[Oracle]:
 
 
 @contextmanager
-def service(name: str, command: Sequence[object], folder: Path, ready: Path) -> Generator[str]:
-    """A service of ours from start to stop; what its ready file holds."""
+def service(
+    name: str, command: Sequence[object], folder: Path, ready: Path, inside: Callable[[list[str]], list[str]] = list
+) -> Generator[str]:
+    """A service of ours from start to stop; what its ready file holds. `inside`: what the command becomes elsewhere."""
     log = folder / f"{name}.err"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, *map(str, command)],
+            inside([sys.executable, *map(str, command)]),
             cwd=ROOT,
             stdin=subprocess.PIPE,  # its life line: at its end when this process is gone
             stdout=errors,

@@ -20,6 +20,8 @@ import rfc8785
 
 from experiments.evidence import Checkpoint, Record, World
 from experiments.lane import Lane
+from experiments.oracle import Oracle
+from runs.settings import Settings
 
 MEDIA_TYPES = {".json": "application/json", ".html": "text/html", ".md": "text/markdown"}
 
@@ -42,7 +44,11 @@ _DECISIONS = """select d.decision from {ledger}decisions d join {ledger}actions 
 
 def look_at_onward(lane: Lane, run_id: str) -> World:
     """Everything that stands about one run of Onward."""
-    settings = lane.settings
+    return look_at_run(lane.settings, lane.oracle, run_id, oracle_alone=lane.ledger.spec.plain_provider)
+
+
+def look_at_run(settings: Settings, oracle: Oracle, run_id: str, *, oracle_alone: bool = False) -> World:
+    """The same for a run of any installation whose objects lie in a folder of its home."""
     runs, ledger = settings.database_url or settings.sqlite_path, settings.database_url or settings.ledger_sqlite_path
     with ExitStack() as stack:
         query = stack.enter_context(_reading(runs, run_id))
@@ -53,7 +59,7 @@ def look_at_onward(lane: Lane, run_id: str) -> World:
     return World(
         status=str(status),
         reason=reason,
-        effects=lane.oracle.effects(run_id),
+        effects=oracle.effects(run_id),
         checkpoints=_checkpoints(checkpoints),
         published=tuple(digest for (digest,) in published),
         saved=saved_report(settings.home / "objects", run_id),
@@ -61,7 +67,7 @@ def look_at_onward(lane: Lane, run_id: str) -> World:
         decisions=tuple(str(decision) for (decision,) in decisions),
         claims=tuple((epoch, _instant(at)) for epoch, at in claims),
         errors=tuple(str(_json(data).get("message")) for (data,) in errors),
-        oracle_alone=lane.ledger.spec.plain_provider,
+        oracle_alone=oracle_alone,
     )
 
 

@@ -34,7 +34,7 @@ class LedgerSpec:
     """One ledger of an experiment. `store` and `objects` are what `onward-ledger serve` takes.
 
     `deadline_seconds` is the hard deadline of a send, `grace_seconds` what its record may take beyond it: shorter ones
-    make the cases short in which a service falls silent.
+    make the cases short in which a service falls silent. `host` and `port` are where it listens; port 0: a free one.
     """
 
     store: str
@@ -45,6 +45,8 @@ class LedgerSpec:
     plain_provider: bool = False
     deadline_seconds: float | None = None
     grace_seconds: float | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
 
 
 def serve_observed(
@@ -68,7 +70,16 @@ def serve_observed(
     _tell_refusals(story)
     plant_in_ledger(spec.planted)
     token = read_token(spec.token_file)
-    serve(ServeOptions(store=spec.store, objects=spec.objects, token=token, ready_file=ready_file))
+    serve(
+        ServeOptions(
+            store=spec.store,
+            objects=spec.objects,
+            token=token,
+            ready_file=ready_file,
+            host=spec.host,
+            port=spec.port,
+        )
+    )
     return "stopped"
 
 

@@ -4,7 +4,7 @@ A process of its own keeps one append-only file. Whoever changes the world tells
 on disk (fsync). It knows no ids that would make two effects one: told twice, it holds two lines. So it is also the
 world of the control, where it stands for a provider that does what it is told, like a mail server.
 
-    python -m experiments.oracle --log FILE --ready-file FILE
+    python -m experiments.oracle --log FILE --ready-file FILE [--host ADDRESS]
 
 One connection per line: a JSON object and a newline go in, the number of the line comes back.
 """
@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from experiments.standing_server import LOOPBACK, serve
 
 ANSWER_SECONDS = 10.0
 
@@ -52,6 +54,7 @@ class Oracle:
 
     port: int
     log: Path
+    host: str = LOOPBACK
 
     def record(
         self, *, run_id: str, kind: str, resource: str, digest: str, marker: str = "", again: bool = False
@@ -59,7 +62,7 @@ class Oracle:
         """Tell one effect; its number, once it is on disk."""
         line = {"run_id": run_id, "kind": kind, "resource": resource, "digest": digest}
         line |= {"marker": marker, "again": again}
-        with socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS) as connection:
+        with socket.create_connection((self.host, self.port), timeout=ANSWER_SECONDS) as connection:
             connection.sendall(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             answer = connection.makefile("rb").readline()
         if not answer.strip().isdigit():
@@ -79,8 +82,8 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, log: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Request)
+    def __init__(self, log: Path, host: str) -> None:
+        super().__init__((host, 0), _Request)
         self._file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         self._lock = threading.Lock()
         self._entries = len(log.read_bytes().splitlines())
@@ -106,8 +109,6 @@ class _Request(socketserver.StreamRequestHandler):
 
 def main() -> None:
     """Serve until the process that started this one is gone."""
-    from experiments.standing_server import serve
-
     serve(__doc__, _Server)
 
 

@@ -67,8 +67,8 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, log: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Request)
+    def __init__(self, log: Path, host: str) -> None:
+        super().__init__((host, 0), _Request)
         self._file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         self._lock = threading.Lock()
         self._lines: list[Charge] = []
