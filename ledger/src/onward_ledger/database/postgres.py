@@ -8,6 +8,7 @@ once for each connection, by SQL.
 from __future__ import annotations
 
 import json
+import re
 import select
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -318,7 +319,7 @@ def check_alive(connection: psycopg.Connection[Any]) -> None:
 def connection_string(conninfo: str, application_name: str, settings: Mapping[str, str]) -> str:
     """`conninfo` with start-up options, added to those that it already has, and TCP keepalives.
 
-    A space or backslash inside a value is escaped as libpq's `options` asks for.
+    Whitespace and backslashes inside a value are escaped as libpq's `options` asks for.
     """
     given = conninfo_to_dict(conninfo)
     added = " ".join(f"-c {key}={_escape(value)}" for key, value in settings.items())
@@ -331,7 +332,7 @@ def connection_string(conninfo: str, application_name: str, settings: Mapping[st
 
 
 def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+    return re.sub(r"([\\\s])", r"\\\1", value)
 
 
 def _schema_exists(connection: Connection, schema: str) -> bool:
