@@ -376,10 +376,15 @@ def _ending_of(error: Exception) -> Ending:
 
 @contextmanager
 def _scratch(seat: Seat) -> Generator[Path]:
-    """A folder for this drive's temporary files; those of the run's older epochs are removed first."""
+    """A folder for this drive's temporary files; those of the run's older epochs are removed first.
+
+    Never those of newer ones: a driver that was silent wakes up here beside the one that has replaced it.
+    """
     seat.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for stale in seat.scratch.glob(f"{seat.run.run_id}-*"):
-        shutil.rmtree(stale, ignore_errors=True)
+    for stale in seat.scratch.glob(f"{seat.run.run_id}-*-*"):
+        epoch = stale.name.removeprefix(f"{seat.run.run_id}-").partition("-")[0]
+        if epoch.isdecimal() and int(epoch) < seat.epoch:
+            shutil.rmtree(stale, ignore_errors=True)
     mine = seat.scratch / f"{seat.run.run_id}-{seat.epoch}-{os.getpid()}"
     mine.mkdir(mode=0o700)
     before, tempfile.tempdir = tempfile.tempdir, str(mine)  # libraries' temporary files: what a kill leaves goes too
