@@ -7,6 +7,7 @@ take-over. Which engine it is, only this module and `runs.checkpoints` know.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import datetime, timedelta
@@ -32,6 +33,9 @@ JSON_COLUMNS = frozenset({"asks", "params", "data", "allowed_kinds", "versions",
 
 # A transaction of a rightful take-over that waits longer than this is kept waiting by the old driver's backend.
 BLOCKED_SECONDS = 0.1
+# The same for any other session of ours: a driver that fell silent in the middle of its own claim, a stopped command.
+# Each of our transactions on a run's row takes milliseconds.
+OURS_BLOCKED_SECONDS = 1.0
 # The same for a SQLite file, where other runs' writers are waited for too: longer than their commits take.
 FILE_BLOCKED_SECONDS = 1.0
 # What it waits for at most: then something else than the old driver holds the row.
@@ -106,7 +110,7 @@ class PostgresStore:
 
     @contextmanager
     def taking_over(self, database: Database, run: Run) -> Generator[Transaction]:
-        """See Store.taking_over. Terminates the backends of the old driver that block, and nobody else's."""
+        """See Store.taking_over. Terminates the backends of the old driver that block; of our others, silent ones."""
         assert isinstance(database, PostgresDatabase)
         name = driver_name(run.run_id, run.holder_id or 0)
         done = threading.Event()
@@ -193,10 +197,12 @@ def _ending_a_hanging_driver(run: Run | None) -> Generator[None]:
 
 
 def _clear_the_way(database: PostgresDatabase, pid: int, name: str, done: threading.Event) -> None:
+    began = time.monotonic()
     while not done.wait(BLOCKED_SECONDS):
+        long = time.monotonic() - began >= OURS_BLOCKED_SECONDS
         with suppress(DatabaseError, psycopg.Error), database.connection() as connection:
             engine = PostgresTransaction(connection, POSTGRES_ENGINE)
-            engine.all("terminate_blockers", pid=pid, application_name=name)
+            engine.all("terminate_blockers", pid=pid, application_name=name, long=long)
 
 
 def _later(instant: str, seconds: float | None) -> str | None:

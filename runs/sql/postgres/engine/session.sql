@@ -20,5 +20,8 @@ select set_config('lock_timeout', %(milliseconds)s::text, true) as lock_timeout;
 
 -- name: terminate_blockers
 -- Backends of the old driver that keep the session waiting. Their uncommitted writes are exactly the ones to lose.
+-- After a long wait those of any process of ours that is silent in a transaction; not those that wait themselves.
 select pid, pg_terminate_backend(pid) as terminated from pg_stat_activity
-where pid = any (pg_blocking_pids(%(pid)s)) and application_name = %(application_name)s;
+where pid = any (pg_blocking_pids(%(pid)s))
+  and (application_name = %(application_name)s
+       or (%(long)s and application_name like 'onward%%' and wait_event_type is distinct from 'Lock'));
