@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from runs.temporal.cli import app as temporal_app
+
 app = typer.Typer(
     name="onward",
     help="An agent on LangGraph that can be killed at any moment and goes on where it was.",
@@ -27,6 +29,7 @@ ledger_app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(temporal_app, name="temporal")
 
 Output = Annotated[
     Literal["table", "json"],
@@ -231,6 +234,34 @@ def down(
 
 
 @app.command()
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Runs that finished so long ago: 30d, 12h, 8w.")
+    ] = "30d",
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoints",
+            metavar="AGE",
+            help="Also thin histories: of runs that nobody has driven for so long, only the last checkpoint stays.",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Remove, and thin, at most so many runs.", min=1)] = 1000,
+    apply: Annotated[bool, typer.Option("--apply", help="Remove. Without it this only says what would go.")] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Remove by age what is over. Finished runs, their checkpoints, events and files; reports stay."""
+    from runs.commands import prune
+
+    return prune.prune(
+        prune.Request(older_than=older_than, checkpoints=checkpoints, limit=limit, apply=apply),
+        store=store,
+        output=output,
+    )
+
+
+@app.command()
 def doctor(store: Store = None, output: Output = "table") -> int:
     """Check what a run needs. Says what to do about what is missing; changes nothing."""
     from runs.commands import checkup
@@ -244,7 +275,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments in ([], ["ledger"]):
+    if arguments in ([], ["ledger"], ["temporal"]):
         arguments = [*arguments, "--help"]
     try:
         code = _invoke(arguments)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,6 +137,33 @@ class Objects:
         except (BaseError, OSError) as error:
             raise ObjectsUnreachable(f"The objects could not be listed: {_first_line(error)}.") from error
         return sorted(item["path"] for item in found if not _LEFTOVER.search(item["path"]))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The size in bytes of every object below a folder-like prefix, by key."""
+        try:
+            found = obstore.list(self._store, check_key(prefix)).collect()
+        except (BaseError, OSError) as error:
+            raise ObjectsUnreachable(f"The objects could not be listed: {_first_line(error)}.") from error
+        return {item["path"]: item["size"] for item in found if not _LEFTOVER.search(item["path"])}
+
+    def remove_below(self, prefix: str) -> int:
+        """Delete every object below a folder-like prefix; how many there were. Safe to repeat.
+
+        For whoever owns what lies there and knows that nothing refers to it any more: a record never takes it back.
+        """
+        keys = self.keys(check_key(prefix))
+        try:
+            if self._folder is not None:
+                shutil.rmtree(self._folder / prefix, ignore_errors=True)  # with what killed writers left there
+            elif keys:
+                obstore.delete(self._store, keys)
+        except FileNotFoundError:
+            pass  # somebody else removes them too; what is left is told below
+        except (BaseError, OSError) as error:
+            raise ObjectsUnreachable(f"Objects could not be removed: {_first_line(error)}.") from error
+        if left := self.keys(prefix):
+            raise ObjectsUnreachable(f"The object {left[0]} could not be removed.")
+        return len(keys)
 
     def remove_leftovers(self, *, older_than_seconds: float = 3600) -> int:
         """Delete what killed writers left in a local folder; how many. Younger ones may belong to a live writer."""
