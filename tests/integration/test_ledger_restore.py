@@ -51,7 +51,7 @@ class World:
         self._served.append(opened)
         opened.store.watch.start()
         providers = {**providers_for(Objects(str(self.folder / "objects"))), self.sink.kind: self.sink}
-        self.ledger = start(opened, providers.__getitem__)
+        self.ledger = start(opened, providers)
         return self.ledger
 
     @property

@@ -24,6 +24,7 @@ from onward_ledger.providers.interface import (
     Found,
     NotSent,
     Outcome,
+    Provider,
     ProviderClass,
     Refused,
     SendingProvider,
@@ -146,7 +147,7 @@ class Bed:
         """A second instance over the same records, objects and sink; `clock` is what its database says the time is."""
         opened = open_store(self.url, clock=clock)
         self._others.append(opened)
-        return start(opened, self.ledger.provider)
+        return start(opened, {kind: self.ledger.provider(kind) for kind in self.ledger.kinds})
 
     def words(self, action: Action) -> list[str]:
         return [event.word for event in self.ledger.store.events(action.action_id)]
@@ -157,10 +158,9 @@ class Bed:
             opened.database.close()
 
 
-def start(opened: Opened, provider_of) -> Ledger:
+def start(opened: Opened, providers: dict[str, Provider]) -> Ledger:
     """An instance that is known to the store, as `serve` makes it known."""
-    kinds = ("draft.save", "report.publish", "test.sink")
-    ledger = Ledger(opened.store, {kind: provider_of(kind) for kind in kinds})
+    ledger = Ledger(opened.store, providers)
     opened.store.start_instance(
         ledger.instance, lock_key=opened.liveness.lock_key or 1, version="test", host="here", pid=1
     )
@@ -179,7 +179,7 @@ def open_bed(engine: str, request, tmp_path: Path, **sink) -> Iterator[Bed]:
     provider = Sink(**sink)
     providers = {**providers_for(objects), provider.kind: provider}
     opened.liveness.hold()
-    bed = Bed(url, tmp_path, opened, objects, provider, start(opened, providers.__getitem__))
+    bed = Bed(url, tmp_path, opened, objects, provider, start(opened, providers))
     try:
         yield bed
     finally:

@@ -134,7 +134,7 @@ class Walk(Refusals):
         if opened.kind == "postgres" or service == 0:
             opened.liveness.hold()
         self.living[service] = opened
-        ledger = start(opened, self.bed.ledger.provider)
+        ledger = start(opened, {kind: self.bed.ledger.provider(kind) for kind in self.bed.ledger.kinds})
         ledger.store = self.services[service].store
         self.services[service] = ledger
         self.bed.ledger = self.services[0]

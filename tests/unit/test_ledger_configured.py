@@ -1,9 +1,11 @@
 """Kinds from a file: what they become, and that every mistake is told with the file, the kind and the key."""
 
+from datetime import UTC, datetime
 from importlib.metadata import EntryPoint, entry_points
 
 import pytest
 
+from onward_ledger.action import Action, Status
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import masked
 from onward_ledger.objects import Objects
@@ -130,6 +132,70 @@ def test_what_every_kind_can_have_is_set_on_it_and_only_on_it(tmp_path, objects)
     assert type(provider).deadline_seconds == 30.0 and type(provider).resend_after_absent is False
 
 
+def a_record(**changes):
+    record = {
+        "action_id": "3f1c8a52-0d6f-5f3e-9a55-2f6d6c9b7a10",
+        "run_id": "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e",
+        "step": "pay",
+        "slot": "card",
+        "rev": 1,
+        "kind": "note.add",
+        "resource": "desk/7",
+        "params": {"text": "x", "list": [1, 2]},
+        "request_hash": "ab" * 32,
+        "status": Status.SUCCEEDED,
+        "provider_id": "n-1",
+        "receipt": {"members": {"id": 17}, "who": "{action_id}"},
+        "epoch": 1,
+        "version": 3,
+        "events": 3,
+        "head": "cd" * 32,
+        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "updated_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    return Action(**record | changes)
+
+
+def test_what_takes_an_effect_back_is_made_from_the_whole_record(tmp_path, objects):
+    text = """
+    [kinds."note.add".compensate]
+    kind = "note.drop"
+    resource = "{resource}/{slot}"
+    params = {id = "{receipt.members.id}", of = "{provider_id} of {step}", list = "{params.list}", w = "{receipt.who}"}
+    [kinds."note.drop"]
+    type = "note"
+    text = "x"
+    """
+    compensation = made(tmp_path, objects, NOTE + text, TYPES)["note.add"].compensation
+    assert compensation.kind == "note.drop"
+    resource, params = compensation.request(a_record())
+    assert resource == "desk/7/card"
+    assert params == {"id": 17, "of": "n-1 of pay", "list": [1, 2], "w": "{action_id}"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"receipt": {"members": {}}}, "receipt.members.id is missing."),
+        ({"receipt": None}, "receipt is missing."),
+        ({"provider_id": None}, "provider_id is missing."),
+    ],
+)
+def test_what_a_record_lacks_is_told(tmp_path, objects, changes, missing):
+    text = (
+        'compensate = {kind = "note.add", resource = "r", params = {a = "{receipt.members.id}", b = "{provider_id}"}}'
+    )
+    compensation = made(tmp_path, objects, NOTE + text, TYPES)["note.add"].compensation
+    with pytest.raises(BadRequest) as caught:
+        compensation.request(a_record(**changes))
+    assert caught.value.message == missing
+
+
+def test_without_it_nothing_takes_an_effect_back(tmp_path, objects):
+    assert made(tmp_path, objects, NOTE, TYPES)["note.add"].compensation is None
+    assert {provider.compensation for provider in providers_for(objects).values()} == {None}
+
+
 def test_a_built_in_kind_keeps_what_is_not_said(tmp_path, objects):
     text = """
     [kinds."draft.save"]
@@ -166,6 +232,7 @@ def test_the_types_that_come_with_the_ledger_are_found_as_everybody_elses():
 
 # --- what is wrong with it --------------------------------------------------------------------------------------------
 
+UNDONE = 'compensate = {{kind = "{}", resource = "r", params = {{}}}}'
 WRONG = [
     ("kinds = 1", "ledger.toml: kinds: this must be a table of tables."),
     ("kinds.x = 1", 'ledger.toml: kinds."x": this must be a table.'),
@@ -191,6 +258,14 @@ WRONG = [
         "approval: who approves is said of an approval that is not",
     ),
     (NOTE + "resend_after_absent = true", "resend_after_absent: only a kind that can be looked up"),
+    (NOTE + "compensate = true", 'kinds."note.add": compensate: '),
+    (NOTE + 'compensate = {kind = "x"}', "compensate.resource: field required"),
+    (NOTE + 'compensate = {kind = "x", resource = "", params = {}}', "compensate.resource: this must be text"),
+    (NOTE + 'compensate = {kind = "x", resource = "r", params = "p"}', "compensate.params: this must be a table"),
+    (NOTE + 'compensate = {kind = "x", resource = "{reciept.id}", params = {}}', "is no field"),
+    (NOTE + 'compensate = {kind = "x", resource = "r", params = {a = ["{receipt}"]}}', "is no field"),
+    (NOTE + UNDONE.format("note.gone"), "compensate.kind: there is no kind 'note.gone'."),
+    (NOTE + UNDONE.format("report.publish"), "compensate.kind: report.publish needs an approval, and nobody is asked"),
     (NOTE + "colour = 1", 'kinds."note.add": colour: this is not known.'),
     ('[kinds."note.add"]\ntype = "note"', "text: field required"),
 ]

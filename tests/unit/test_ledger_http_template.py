@@ -23,7 +23,8 @@ def test_fields_are_replaced_and_braces_can_be_written():
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "}", "{action}", "{params}", "{params.}", "{ action_id }", "{0}", "{params.a!r}"]
+    "text",
+    ["{", "}", "{action}", "{params}", "{params.}", "{ action_id }", "{0}", "{params.a!r}", "{receipt.id}", "{step}"],
 )
 def test_what_is_no_field_is_an_error_when_it_is_read(text):
     with pytest.raises(ValueError, match="is no field"):

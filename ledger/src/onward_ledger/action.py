@@ -40,6 +40,9 @@ Json = dict[str, Any]
 
 _NAME = re.compile(r"[A-Za-z0-9_.:#-]{1,100}")
 
+# Behind the slot of what compensates an action. No caller can ask for such a slot: the ledger derives it.
+UNDO = "/undo"
+
 
 class Status(StrEnum):
     """Where an action stands."""
@@ -91,7 +94,8 @@ def check_transition(before: Status | None, word: str, after: Status) -> None:
 class ActionKey:
     """Which effect of which step of a run this is: stable over every retry, never made from arguments or chance.
 
-    `run_id` is a UUID; `step` and `slot` are names of letters, digits and `_ . : # -`; `rev` counts from 1.
+    `run_id` is a UUID; `step` and `slot` are names of letters, digits and `_ . : # -`; `rev` counts from 1. Only the
+    slot of a compensation has `/undo` behind that of the action that it compensates.
     """
 
     run_id: str
@@ -104,8 +108,8 @@ class ActionKey:
             object.__setattr__(self, "run_id", str(uuid.UUID(self.run_id)))
         except (ValueError, AttributeError, TypeError):
             raise BadRequest(f"run_id {self.run_id!r} is not a UUID.") from None
-        for name in ("step", "slot"):
-            if not _NAME.fullmatch(getattr(self, name)):
+        for name, value in (("step", self.step), ("slot", self.slot.removesuffix(UNDO))):
+            if not _NAME.fullmatch(value):
                 raise BadRequest(f"{name} {getattr(self, name)!r} may hold letters, digits and _ . : # - only.")
         if self.rev < 1:
             raise BadRequest("rev counts from 1.")
@@ -115,6 +119,17 @@ class ActionKey:
         """uuid5 of the run and `<step>/<slot>`, with `@<rev>` behind it for later revisions."""
         name = f"{self.step}/{self.slot}" + (f"@{self.rev}" if self.rev > 1 else "")
         return str(uuid.uuid5(uuid.UUID(self.run_id), name))
+
+    @property
+    def is_undo(self) -> bool:
+        """Whether this is the key of a compensation."""
+        return self.slot.endswith(UNDO)
+
+    @property
+    def undo(self) -> ActionKey:
+        """The key of what compensates this action: the same step and revision, the slot with `/undo` behind it."""
+        assert not self.is_undo, "what compensates is not compensated"
+        return ActionKey(self.run_id, self.step, self.slot + UNDO, self.rev)
 
 
 def request_hash(kind: str, resource: str, params: Mapping[str, Any]) -> str:

@@ -212,6 +212,10 @@ class AsyncLedgerClient:
             )
         )
 
+    async def compensate(self, action_id: str, *, epoch: int | None = None) -> Action:
+        """See LedgerClient.compensate."""
+        return await self.run(protocol.compensate(action_id, epoch=epoch, patience_seconds=self.patience_seconds))
+
     async def withdraw(self, action_id: str, reason: str) -> Action:
         """See LedgerClient.withdraw."""
         return await self.run(protocol.withdraw(action_id, reason=reason))

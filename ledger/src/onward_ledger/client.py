@@ -245,6 +245,13 @@ class LedgerClient:
         """Take back a PREPARED action; TooLate once it was claimed."""
         return self.run(protocol.withdraw(action_id, reason=reason))
 
+    def compensate(self, action_id: str, *, epoch: int | None = None) -> Action:
+        """Take back an effect that happened, where its kind says how: the action that does it, also for a closed run.
+
+        `epoch`: the caller's own, so that a newer driver stops it. Repeating it is harmless.
+        """
+        return self.run(protocol.compensate(action_id, epoch=epoch, patience_seconds=self.patience_seconds))
+
     def decide(
         self,
         action_id: str,

@@ -18,6 +18,7 @@ from onward_ledger.action import Action, Decision, Intent, Status
 from onward_ledger.database import Unreachable
 from onward_ledger.errors import BadRequest, InProgress, NotApplied
 from onward_ledger.performing import Performing
+from onward_ledger.providers.compensation import check_compensations
 from onward_ledger.providers.interface import (
     CannotTell,
     Deadline,
@@ -54,6 +55,7 @@ class Ledger:
     def __init__(self, store: Store, providers: dict[str, Provider], *, instance: str | None = None) -> None:
         self.store = store
         self.instance = instance or str(uuid.uuid4())
+        check_compensations(providers)
         self.performing = Performing()
         self.stored = threading.Event()  # there is something new in the outbox
         self._providers = providers
@@ -100,7 +102,7 @@ class Ledger:
         call = Call(
             intent=intent, provider=provider, propose=stops, sender=self.sender, principal=principal, later=later
         )
-        action = self._perform(call)
+        action = self.perform(call)
         if later is not None:
             self.stored.set()
         return action
@@ -112,10 +114,10 @@ class Ledger:
         intent = Intent(
             key=stored.key, kind=stored.kind, resource=stored.resource, params=stored.params, epoch=stored.epoch
         )
-        return self._perform(Call(intent=intent, provider=provider, propose=False, sender=self.sender, dispatched=True))
+        return self.perform(Call(intent=intent, provider=provider, propose=False, sender=self.sender, dispatched=True))
 
-    def _perform(self, call: Call) -> Action:
-        """Each turn is one transaction that says what comes next.
+    def perform(self, call: Call) -> Action:
+        """What the record says when this call is over. Each turn is one transaction that says what comes next.
 
         An UNKNOWN action is asked about once; if that makes it PREPARED, the same call goes on.
         """

@@ -289,6 +289,13 @@ def withdraw(action_id: str, *, reason: str) -> Operation[Action]:
     return Action.from_json((yield from exchange(request)))
 
 
+def compensate(action_id: str, *, epoch: int | None, patience_seconds: float) -> Operation[Action]:
+    """Take back an effect that happened; waits while that is performed, or its provider is down."""
+    body: Json = {} if epoch is None else {"epoch": epoch}
+    request = Request(method="POST", path=f"/v1/actions/{action_id}/compensate", body=body)
+    return Action.from_json((yield from patiently(request, patience_seconds)))
+
+
 def decide(
     action_id: str,
     decision: str,

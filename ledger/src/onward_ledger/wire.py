@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from onward_ledger.action import ActionKey, Intent, Json, Status
+from onward_ledger.action import UNDO, ActionKey, Intent, Json, Status
 from onward_ledger.canonical import LARGEST_INTEGER, canonical
 from onward_ledger.errors import BadRequest, TooLarge
 
@@ -33,6 +34,7 @@ Part = Annotated[str, WithJsonSchema({"type": "string", "pattern": _PART})]
 
 # What is looked for by; no other can be there.
 PartQuery = Annotated[str, StringConstraints(pattern=_PART)]
+SlotQuery = Annotated[str, StringConstraints(pattern=f"^[A-Za-z0-9_.:#-]{{1,100}}({UNDO})?$")]
 
 _RUN = "7f0f3b8e-6a5d-4a53-9d7e-0c1a2b3c4d5e"
 _HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -121,8 +123,16 @@ class ActionBody(Body):
         key = ActionKey(self.run_id, self.step, self.slot, self.rev)
         if key.action_id != action_id:
             raise BadRequest(f"The id of this run, step, slot and rev is {key.action_id}, not {action_id}.")
+        if key.is_undo:
+            raise BadRequest(f"The slot {self.slot} is that of a compensation, which the ledger derives itself.")
         params = small("params", self.params)
         return Intent(key=key, kind=self.kind, resource=self.resource, params=params, epoch=self.epoch)
+
+
+def check_resource(resource: str) -> None:
+    """BadRequest when a resource that nobody has sent could not be one."""
+    if not re.fullmatch(r"[^\x00-\x1f\x7f]{1,900}", resource):
+        raise BadRequest("A resource has 1 to 900 characters, and no control characters.")
 
 
 class FenceBody(Body):
@@ -180,6 +190,14 @@ class WithdrawBody(Body):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "no longer wanted"}]})
 
     reason: Reason
+
+
+class CompensateBody(Body):
+    """Under which epoch an effect is taken back. Without one, under whichever is announced."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"epoch": 2}, {}]})
+
+    epoch: Count | None = None
 
 
 class RetryBody(Body):

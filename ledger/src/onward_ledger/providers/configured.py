@@ -13,7 +13,7 @@ A type is a `Factory`: `from_settings(kind, settings, context) -> Provider`, fou
 stands under the kind, without the members that every kind can have (`Common`): those are checked and set here. It
 reports what is wrong by a pydantic ValidationError or a BadRequest; the file and the kind are put in front here.
 
-A kind that is built in has no `type`: only its approval, and its times, can be set.
+A kind that is built in has no `type`: only its approval, what takes it back, and its times can be set.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from onward_ledger.errors import BadRequest
 from onward_ledger.masking import keep_secret
 from onward_ledger.objects import Objects
+from onward_ledger.providers.compensation import Compensate, check_compensations
 from onward_ledger.providers.interface import ApprovalPolicy, Provider, ProviderClass, SendingProvider
+from onward_ledger.providers.settings import Closed as Closed
 
 GROUP = "onward_ledger.providers"
 KIND = re.compile(r"[A-Za-z0-9_.:#-]{1,100}")
@@ -49,12 +51,6 @@ class Context:
 
 Settings = dict[str, Any]
 Factory = Callable[[str, Settings, Context], Provider]
-
-
-class Closed(BaseModel):
-    """Settings of which every member is known: a misspelt one is an error. Factories may build theirs on it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class Approval(Closed):
@@ -84,6 +80,7 @@ class Common(Closed):
 
     approval: Approval | None = None
     editable: frozenset[str] | None = None
+    compensate: Compensate | None = None
     deadline_seconds: float | None = Field(default=None, gt=0, le=600, allow_inf_nan=False)
     request_lifetime_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     settle_window_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -108,6 +105,7 @@ def configure(
         else:
             configured[kind] = _made(where, kind, own, context, types)
         _declare(where, configured[kind], common)
+    check_compensations(configured, f"{config}: ")
     return configured
 
 
@@ -226,6 +224,8 @@ def _declare(where: str, provider: Provider, common: Common) -> None:
         provider.approval = common.approval.policy()
     if common.editable is not None:
         provider.editable = common.editable
+    if common.compensate is not None:
+        provider.compensation = common.compensate.value()
     times = ("deadline_seconds", "request_lifetime_seconds", "settle_window_seconds", "resend_after_absent")
     for name in times:
         value = getattr(common, name)

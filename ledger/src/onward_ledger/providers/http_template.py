@@ -3,6 +3,8 @@
 A template is text with fields: `{action_id}`, `{run_id}`, `{resource}`, `{params.NAME}`, `{params.NAME.NAME}`. A star
 behind the name, as in `{resource*}`, keeps slashes in a path. `{{` and `}}` are braces. Only what the settings hold is
 a template; what a field is replaced by is data and is never read as a template, a path, a header or a query.
+
+A template over a whole record, receipt included, also knows `{step}`, `{slot}`, `{provider_id}` and `{receipt.NAME}`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,19 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
-from onward_ledger.action import Json
+from onward_ledger.action import Action, Json
 from onward_ledger.canonical import canonical
 from onward_ledger.errors import BadRequest
 
 LONGEST_URL_BYTES = 8000
 
-_FIELD = re.compile(r"\{\{|\}\}|\{(?P<name>action_id|run_id|resource|params(?:\.[\w-]+)+)(?P<star>\*?)\}|[{}]")
+
+def _fields(names: str) -> re.Pattern[str]:
+    return re.compile(rf"\{{\{{|\}}\}}|\{{(?P<name>{names})(?P<star>\*?)\}}|[{{}}]")
+
+
+_OF_REQUEST = _fields(r"action_id|run_id|resource|params(?:\.[\w-]+)+")
+_OF_RECORD = _fields(r"action_id|run_id|step|slot|resource|provider_id|(?:params|receipt)(?:\.[\w-]+)+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEADER = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _LITERAL_URL = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*")
@@ -37,15 +45,40 @@ class Values:
     params: Json
 
     def get(self, name: str) -> object:
-        """The JSON value of a field; BadRequest where the params have none."""
-        if not name.startswith("params."):
-            return getattr(self, name)
-        value: object = self.params
-        for part in name.split(".")[1:]:
+        """The JSON value of a field; BadRequest where there is none."""
+        root, *parts = name.split(".")
+        value: object = getattr(self, root)
+        if value is None:
+            raise BadRequest(f"{root} is missing.")
+        for part in parts:
             if not isinstance(value, dict) or part not in value:
                 raise BadRequest(f"{name} is missing.")
-            value = value[part]
+            value = cast(Json, value)[part]
         return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordValues(Values):
+    """The same of a record whose effect has happened."""
+
+    step: str
+    slot: str
+    provider_id: str | None
+    receipt: Json | None
+
+    @classmethod
+    def of(cls, action: Action) -> RecordValues:
+        """The values of this record."""
+        return cls(
+            action_id=action.action_id,
+            run_id=action.run_id,
+            step=action.step,
+            slot=action.slot,
+            resource=action.resource,
+            params=action.params,
+            provider_id=action.provider_id,
+            receipt=action.receipt,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,12 +88,12 @@ class _Field:
 
 
 class Template:
-    """Text with fields. ValueError when it is none."""
+    """Text with fields, of a request or of a whole record. ValueError when it is none."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, of_record: bool = False) -> None:
         self.parts: list[str | _Field] = []
         end = 0
-        for match in _FIELD.finditer(text):
+        for match in (_OF_RECORD if of_record else _OF_REQUEST).finditer(text):
             self.parts.append(text[end : match.start()])
             end = match.end()
             if match["name"]:
@@ -134,8 +167,8 @@ class UrlTemplate:
 class Tree:
     """A JSON value whose strings are templates; keys are as they stand."""
 
-    def __init__(self, value: object) -> None:
-        self._value = _planted(value)
+    def __init__(self, value: object, *, of_record: bool = False) -> None:
+        self._value = _planted(value, of_record)
 
     def names(self) -> set[str]:
         """The fields."""
@@ -223,13 +256,13 @@ def _steps_out(path: str) -> bool:
     return any(part.replace("%2e", ".").replace("%2E", ".") in (".", "..") for part in path.split("/"))
 
 
-def _planted(value: object) -> object:
+def _planted(value: object, of_record: bool) -> object:
     if isinstance(value, str):
-        return Template(value)
+        return Template(value, of_record=of_record)
     if isinstance(value, dict):
-        return {name: _planted(item) for name, item in cast(Json, value).items()}
+        return {name: _planted(item, of_record) for name, item in cast(Json, value).items()}
     if isinstance(value, list):
-        return [_planted(item) for item in cast(list[object], value)]
+        return [_planted(item, of_record) for item in cast(list[object], value)]
     return value
 
 

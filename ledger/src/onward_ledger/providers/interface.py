@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -118,8 +119,23 @@ class ApprovalPolicy:
     approvers: int = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class Compensation:
+    """What takes an effect back: an action of another kind, made from the record of the effect.
+
+    `request` gets the SUCCEEDED action, and returns resource and params: from that record alone, the same ones each
+    time. It raises BadRequest, with a plain sentence, where the record does not say enough.
+    """
+
+    kind: str
+    request: Callable[[Action], tuple[str, Json]]
+
+
 class Provider(ABC):
     """One kind of effect. `editable` names what an approver may change: keys of params, and `resource`.
+
+    `compensation` says how an effect of this kind is taken back, where it can be. The kind that does it needs no
+    approval: whoever cancels a run has decided.
 
     What is declared here can be set on the class, or on an instance where a configuration says it.
     """
@@ -128,6 +144,7 @@ class Provider(ABC):
     provider_class: ProviderClass
     approval: ApprovalPolicy | None = None
     editable: frozenset[str] = frozenset()
+    compensation: Compensation | None = None
 
     @abstractmethod
     def validate(self, run_id: str, resource: str, params: Json) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from onward_ledger import callers
+from onward_ledger import callers, compensating
 from onward_ledger.action import Action, Status
 from onward_ledger.callers import Caller, Scope
 from onward_ledger.errors import BadRequest
@@ -18,7 +18,7 @@ from onward_ledger.ledger import Ledger
 from onward_ledger.routes.common import ActionId, Limit, Principal, RunId, answer, ledger, may, may_touch, who
 from onward_ledger.store.outbox import Later
 from onward_ledger.values import Event
-from onward_ledger.wire import ActionBody, PartQuery, WithdrawBody
+from onward_ledger.wire import ActionBody, CompensateBody, PartQuery, SlotQuery, WithdrawBody
 
 router = APIRouter()
 
@@ -108,7 +108,7 @@ def list_actions(
     request: Request,
     run_id: UUID | None = None,
     step: PartQuery | None = None,
-    slot: PartQuery | None = None,
+    slot: SlotQuery | None = None,
     status: Status | None = None,
     after: UUID | None = None,
     limit: Limit = 100,
@@ -159,3 +159,18 @@ def withdraw(request: Request, action_id: ActionId, body: WithdrawBody, principa
     may_touch(request, Scope.PERFORM, str(action_id))
     action = ledger(request).store.withdraw(str(action_id), who(request, principal), body.reason)
     return JSONResponse(action.to_json())
+
+
+@router.post("/actions/{action_id}/compensate", responses={200: {"model": Action}, 202: {"model": Action}})
+def compensate(
+    request: Request, action_id: ActionId, body: CompensateBody, principal: Principal = None
+) -> JSONResponse:
+    """Take back an effect that happened, where its kind says how: the answer is the action that does it.
+
+    The ledger derives that action from its own record, and so a closed fence does not refuse it. It is performed once,
+    however often this is asked. The action that is taken back stays SUCCEEDED: what happened has happened.
+    """
+    may_touch(request, Scope.PERFORM, str(action_id))
+    call = compensating.call(ledger(request), str(action_id), epoch=body.epoch, principal=who(request, principal))
+    may(request, Scope.PERFORM, call.intent.kind)
+    return answer(ledger(request).perform(call))

@@ -93,6 +93,15 @@ class Call:
         """For the events of this call."""
         return Cause(principal=self.principal, instance=self.sender.instance)
 
+    @property
+    def derived(self) -> bool:
+        """Whether the ledger made it from its own record, so that a closed fence does not refuse it."""
+        return False
+
+    def is_stale(self, epoch: int) -> bool:
+        """Whether the announced epoch refuses it."""
+        return self.intent.epoch < epoch and not self.dispatched
+
     def replaces(self, action: Action) -> bool:
         """Whether the one that claimed it is known to be replaced by this caller; see `guards`."""
         return False

@@ -114,9 +114,9 @@ def begin(records: Records, call: Call, *, known: bool = True) -> Step:
     fence, action, decision, entry, now = _enter(records, call, known=known)
     fresh = False
     while action is None:
-        _refuse_closed(fence)
+        _refuse_closed(call, fence)
         call.provider.validate(call.intent.key.run_id, call.intent.resource, call.intent.params)
-        action = records.insert(call.intent, now, call.cause)
+        action = records.insert(call.intent, now, call.cause, derived=call.derived)
         fresh = action is not None
         if action is None:  # somebody else has just inserted it
             action, now = records.lock(call.intent.key.action_id)
@@ -173,15 +173,15 @@ def _enter(
 
 
 def _refuse_stale(call: Call, epoch: int) -> None:
-    if call.intent.epoch < epoch and not call.dispatched:
+    if call.is_stale(epoch):
         raise StaleEpoch(
             f"Epoch {call.intent.epoch} of run {call.intent.key.run_id} is over: epoch {epoch} has been announced.",
             fence_epoch=epoch,
         )
 
 
-def _refuse_closed(fence: Row) -> None:
-    if fence["closed_at"] is not None:
+def _refuse_closed(call: Call, fence: Row) -> None:
+    if fence["closed_at"] is not None and not (call.derived and fence["pruned_at"] is None):
         pruned = " Its records were removed by age." if fence["pruned_at"] is not None else ""
         raise FenceClosed(
             f"Run {fence['run_id']} was cancelled: {fence['closed_reason']}{pruned}",
@@ -204,7 +204,7 @@ def _advance(records: Records, call: Call, action: Action, fence: Row, now: date
     """From where the locked record stands to the next step of this call."""
     match action.status:
         case Status.PREPARED:
-            _refuse_closed(fence)
+            _refuse_closed(call, fence)
             return _prepared(records, call, action, fence, now)
         case Status.IN_FLIGHT if not call.propose:
             return Unsettled(lose_if_due(records, action, call.sender, now, replaced=call.replaces(action)))

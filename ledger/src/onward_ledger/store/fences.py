@@ -34,11 +34,15 @@ def announce(database: Database, run_id: str, epoch: int, holder: str) -> Fence:
 
 
 def close(records: Records, run_id: str, principal: str, reason: str) -> Fence:
-    """Refuse every later claim, and withdraw what is PREPARED, in this very transaction. The first closing stands."""
+    """Refuse every later claim, and withdraw what is PREPARED, in this very transaction. The first closing stands.
+
+    A compensation that waits to be sent stays: it undoes what the run has done.
+    """
     row = records.tx.one("close_fence", run_id=run_id, principal=principal, reason=reason)
     assert row is not None
-    for prepared in records.tx.all("prepared_of_run", run_id=run_id):
-        withdraw_cancelled(records, Action.from_row(prepared), records.now(), row)
+    for prepared in map(Action.from_row, records.tx.all("prepared_of_run", run_id=run_id)):
+        if not prepared.key.is_undo:
+            withdraw_cancelled(records, prepared, records.now(), row)
     return _fence(row, records.tx.all("actions_of_run", run_id=run_id))
 
 

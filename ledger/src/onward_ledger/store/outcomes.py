@@ -136,6 +136,9 @@ def unsend(records: Records, action: Action, now: datetime, cause: Cause, *, wai
 
 
 def _closed_fence(records: Records, action: Action) -> Row | None:
+    """The fence that keeps this action from being sent; None where it may be: a compensation passes a closed one."""
+    if action.key.is_undo:
+        return None
     fence = records.tx.one("read_fence", run_id=action.run_id)
     return fence if fence is not None and fence["closed_at"] is not None else None
 

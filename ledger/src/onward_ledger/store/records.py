@@ -110,7 +110,9 @@ def _bound(before: Action | None, after: Action, detail: Json | None) -> Json | 
     return {"receipt_hash": digest(after.receipt), **(detail or {})}
 
 
-def insertion(action: Action, intent: Intent, *, newest_epoch: int = LARGEST_INTEGER) -> Statement:
+def insertion(
+    action: Action, intent: Intent, *, newest_epoch: int = LARGEST_INTEGER, derived: bool = False
+) -> Statement:
     """Insert this record, unless the run was announced beyond `newest_epoch`; see the statement."""
     return statement(
         "insert_action",
@@ -135,6 +137,7 @@ def insertion(action: Action, intent: Intent, *, newest_epoch: int = LARGEST_INT
         head=action.head,
         now_at=action.updated_at,
         newest_epoch=newest_epoch,
+        derived=derived,
     )
 
 
@@ -195,10 +198,10 @@ class Records:
         *_, found, clock = self.tx.at_once(*fence, statement("lock_action", action_id=action_id), statement("clock"))
         return Action.from_row(found.row) if found.row else None, clock.rows[0]["now_at"]
 
-    def insert(self, intent: Intent, now: datetime, cause: Cause) -> Action | None:
+    def insert(self, intent: Intent, now: datetime, cause: Cause, *, derived: bool = False) -> Action | None:
         """A new PREPARED action; None when somebody else has just inserted it. The run's fence row is shared."""
         action, event = proposed(intent, now, cause)
-        write = insertion(action, intent)
+        write = insertion(action, intent, derived=derived)
         if self.tx.run(write.name, **write.params) == 0:
             self._refuse_second_revision(intent)
             return None

@@ -172,6 +172,11 @@ class Store:
         with self._records() as records:
             return fences.close(records, run_id, principal, reason)
 
+    def epoch(self, run_id: str) -> int:
+        """The newest announced epoch of a run that has records."""
+        (row,) = self._database.read("read_fence", run_id=run_id)
+        return int(row["epoch"])
+
     def decide(self, answer: Answer, provider: Provider, run_id: str) -> Decision:
         """See `approvals.decide`."""
         answer.check()

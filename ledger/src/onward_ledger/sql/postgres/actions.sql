@@ -29,14 +29,16 @@ select * from actions where action_id = %(action_id)s for update
 -- name: insert_action
 -- Nothing is inserted when the id is taken, when another revision of the step and slot is live, when the run is closed
 -- or was announced under an epoch beyond `newest_epoch`, or when it comes claimed while the ledger is held. An
--- announcement and a closing wait until this transaction has ended.
+-- announcement and a closing wait until this transaction has ended. What the ledger derived itself (a compensation) is
+-- inserted for a closed run, too, while its records are there.
 insert into actions (action_id, run_id, step, slot, rev, kind, resource, params, request_hash, status, epoch, claims,
                      claim_token, instance, deadline_at, first_sent_at, version, events, head, created_at, updated_at)
 select %(action_id)s, f.run_id, %(step)s, %(slot)s, %(rev)s, %(kind)s, %(resource)s, %(params)s, %(request_hash)s,
        %(status)s, %(epoch)s, %(claims)s, %(claim_token)s, %(instance)s, %(deadline_at)s,
        %(first_sent_at)s, %(version)s, %(events)s, %(head)s, %(now_at)s, %(now_at)s
 from (select run_id from fences
-      where run_id = %(run_id)s and epoch <= %(newest_epoch)s and closed_at is null for share) as f
+      where run_id = %(run_id)s and epoch <= %(newest_epoch)s
+        and (closed_at is null or %(derived)s and pruned_at is null) for share) as f
 where (%(claims)s = 0 or not exists (select 1 from ledger where held_at is not null))
 on conflict do nothing
 

@@ -1,5 +1,6 @@
 -- Removal by age, by runs: those whose fence is closed, whose records are all final, and that nothing has touched since.
--- A closed fence admits no new record and a final record stays final, so what may be removed once may be removed later.
+-- A closed fence admits no new record but a compensation, which touches the run, and a final record stays final. So what
+-- may be removed once may be removed later.
 
 -- name: prunable_runs
 -- The longest closed first.
