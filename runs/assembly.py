@@ -24,7 +24,7 @@ from tools.query import QueryServer
 
 
 @contextmanager
-def parts_for(settings: Settings, drain: Drain) -> Generator[Parts]:
+def parts_for(settings: Settings, drain: Drain, *, driver_kind: str = "driver") -> Generator[Parts]:
     """Everything that driving needs: Postgres and the ledger are started where they are local and do not run."""
     store = open_store(settings)
     objects = Objects(settings.objects_url)
@@ -43,6 +43,7 @@ def parts_for(settings: Settings, drain: Drain) -> Generator[Parts]:
             scratch=settings.scratch,
             lease_seconds=settings.lease_seconds,
             drain=drain,
+            driver_kind=driver_kind,
         )
 
 

@@ -196,13 +196,10 @@ def _assert_fence_arrived(pool: Pool, store: PostgresStore, expected: str) -> No
 
 def _set_up_postgres(connection: Connection[dict[str, Any]], version: int) -> None:
     engine = PostgresTransaction(connection, POSTGRES_ENGINE)
-    _wait_for_setup_lock(engine)
-    try:
+    with setup_lock(engine):
         if not _postgres_is_ready(connection, version):
             PostgresSaver(connection).setup()
             engine.run("install_fence")
-    finally:
-        engine.one("release_setup_lock")
 
 
 def _postgres_is_ready(connection: Connection[dict[str, Any]], version: int) -> bool:
@@ -214,6 +211,16 @@ def _postgres_is_ready(connection: Connection[dict[str, Any]], version: int) -> 
         return False
     newest = len(PostgresSaver.MIGRATIONS) - 1
     return (ours.row, theirs.row, unfenced.rows) == ({"version": version}, {"version": newest}, [])
+
+
+@contextmanager
+def setup_lock(engine: PostgresTransaction) -> Generator[None]:
+    """One process at a time makes tables of others' (the checkpointer's, the queue's) in our schema."""
+    _wait_for_setup_lock(engine)
+    try:
+        yield
+    finally:
+        engine.one("release_setup_lock")
 
 
 def _wait_for_setup_lock(engine: PostgresTransaction) -> None:

@@ -68,6 +68,9 @@ def run(
     budget: Annotated[
         float | None, typer.Option("--budget", metavar="USD", help="What model calls may cost in all.", min=0)
     ] = None,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Only record the run; a worker drives it. Follow it with `onward show`.")
+    ] = False,
     output: Output = "table",
 ) -> int:
     """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place."""
@@ -75,7 +78,13 @@ def run(
 
     return start.run(
         start.Request(
-            path=input, asks=tuple(ask or ()), model=model, approve=approve, deadline=deadline, budget=budget
+            path=input,
+            asks=tuple(ask or ()),
+            model=model,
+            approve=approve,
+            deadline=deadline,
+            budget=budget,
+            queue=queue,
         ),
         store=store,
         output=output,
@@ -221,6 +230,27 @@ def demo(context: typer.Context) -> int:
     from runs.commands import demo
 
     return demo.demo(context.args)
+
+
+@app.command()
+def worker(
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", metavar="N", help="So many runs at once.", min=1, max=1000)
+    ] = 4,
+    grace: Annotated[
+        float,
+        typer.Option("--grace", metavar="SECONDS", help="At SIGTERM, a step may take so long to finish.", min=0),
+    ] = 30.0,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="FILE:NAME", help="Serve a graph of your own instead.")
+    ] = None,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Drive queued runs, and take over runs whose driver is gone. Start as many as you like, on any machine."""
+    from runs.commands import work
+
+    return work.worker(concurrency=concurrency, grace=grace, graph=graph, store=store, output=output)
 
 
 @app.command()

@@ -135,6 +135,7 @@ class Parts:
     scratch: Path
     lease_seconds: float
     drain: Drain
+    driver_kind: str = "driver"
 
 
 def drive(run_id: str, parts: Parts) -> Outcome:
@@ -151,7 +152,7 @@ def drive(run_id: str, parts: Parts) -> Outcome:
         answered = datetime.now(UTC)
         workflow = _look(run, parts)
         check_clock(asked, run.now_at, answered)
-        holder = stack.enter_context(closing(parts.store.open_holder("driver", run, database)))
+        holder = stack.enter_context(closing(parts.store.open_holder(parts.driver_kind, run, database)))
         claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds, seen=run)
         return _Drive(parts, workflow, holder, database, claim).go()
 

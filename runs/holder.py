@@ -65,8 +65,8 @@ class Holder(Protocol):
 
 @cache
 def host_name() -> str:
-    """The name of this machine, as drivers record it."""
-    return socket.gethostname()
+    """The name of this machine, as drivers record it. Where several share a name but not their processes, set one."""
+    return os.environ.get("ONWARD_HOST") or socket.gethostname()
 
 
 def process_started(pid: int) -> float | None:
@@ -126,6 +126,16 @@ class PostgresHolder:
         except psycopg.OperationalError as error:
             self._connection.close()
             raise Unreachable(f"The heartbeat did not reach Postgres: {error}") from error
+
+    def keep_key(self) -> None:
+        """Take the key again after a lost connection: for a holder that renews no lease. Raises Unreachable."""
+        try:
+            if self._connection.closed:
+                self._connection = self._connect()
+            self.session().one("backend_pid")
+        except psycopg.OperationalError as error:
+            self._connection.close()
+            raise Unreachable(f"The session that shows this process's life was lost: {error}") from error
 
     def check_session(self) -> None:
         """See Holder.check_session. A pooler in transaction mode gives each transaction another server's session."""

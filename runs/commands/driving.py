@@ -232,6 +232,14 @@ def drive_and_answer(opened: Opened, run: Run, output: Format) -> int:
     return ended.exit_code
 
 
+def answer(opened: Opened, run: Run, output: Format) -> int:
+    """A run that was only recorded: as it stands, and whether anybody will drive it. The exit code."""
+    if not opened.database.read("workers"):
+        say("No worker is running. Start one with: onward worker")
+    write_run(view_of(opened, run.run_id), output)
+    return Exit.OK
+
+
 def drive_here(opened: Opened, run: Run, progress: Progress) -> Ended:
     """Drive a run in this process's sight, and say truly who has it where this driver could not."""
     progress.note("Starting a driver; the first step follows in a few seconds.")

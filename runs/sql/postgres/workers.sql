@@ -11,11 +11,11 @@ from workers w join holders h using (holder_id)
 where onward_holder_alive(w.holder_id) order by w.holder_id;
 
 -- name: cursor
-select position from cursors where name = %(name)s;
+select position from cursors where name = %(feed)s;
 
 -- name: move_cursor
 -- It never goes back: several followers read the same feed.
-insert into cursors (name, position) values (%(name)s, %(position)s)
+insert into cursors (name, position) values (%(feed)s, %(position)s)
 on conflict (name) do update set position = excluded.position where cursors.position < excluded.position;
 
 -- name: insert_barred

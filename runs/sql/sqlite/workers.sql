@@ -12,11 +12,11 @@ from workers w join holders h using (holder_id)
 where onward_holder_alive(w.holder_id) order by w.holder_id;
 
 -- name: cursor
-select position from cursors where name = :name;
+select position from cursors where name = :feed;
 
 -- name: move_cursor
 -- It never goes back: several followers read the same feed.
-insert into cursors (name, position) values (:name, :position)
+insert into cursors (name, position) values (:feed, :position)
 on conflict (name) do update set position = excluded.position where cursors.position < excluded.position;
 
 -- name: insert_barred

@@ -1,0 +1,175 @@
+"""The driver processes of one worker: forked, so that a run that was taken over goes on in milliseconds.
+
+Importing LangGraph and the agent takes seconds. A fork server (`multiprocessing`) has imported them, and holds no
+connection, no thread and no file of a run; each drive is a fork of it, a process of its own with its own session. A
+driver ends with its worker, however that one ends: it reads a pipe whose other end only the worker holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from runs.errors import Exit, RunError, ServiceUnreachable, UsageError
+from runs.settings import Settings
+
+# What the fork server imports. A module that cannot be imported would be left out in silence: a test looks.
+PRELOADED = ["runs.crew_member"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drive:
+    """A driver process that has ended. `exit_code` is negative where a signal ended it, and says which."""
+
+    run_id: str
+    pid: int
+    exit_code: int
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class _Member:
+    run_id: str
+    process: ForkServerProcess
+    since: float = field(default_factory=time.monotonic)
+
+
+class Crew:
+    """Up to `size` drives at once. `on_end` is told of each that has ended.
+
+    Belongs to one event loop. A drive outlives whoever waits for it: only the end of its process frees its place.
+    """
+
+    def __init__(
+        self, settings: Settings, size: int, on_end: Callable[[Drive], None], graph: str | None = None
+    ) -> None:
+        self._settings = settings
+        self._graph = graph
+        self._on_end = on_end
+        self._places = asyncio.Semaphore(size)
+        self._members: dict[str, _Member] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(PRELOADED)
+        self._life, self._ours = self._context.Pipe(duplex=False)
+        self._log = settings.home / "drivers.log"
+
+    def warm_up(self) -> None:
+        """Start the fork server, wait until it has imported everything, and have a first fork prepare what drives need.
+
+        Raises what that one found missing: ServiceUnreachable, UsageError, or another RunError.
+        """
+        answer, asked = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=_be_first, args=(self._settings, asked), name="first")
+        process.start()
+        asked.close()
+        try:
+            code, sentence = answer.recv()
+        except EOFError:
+            code, sentence = Exit.FAILED, f"The first process of this worker ended without a word; see {self._log}."
+        process.join()
+        if code != Exit.OK:
+            raise _REFUSALS.get(code, RunError)(sentence)
+
+    @property
+    def busy(self) -> list[str]:
+        """The runs that are driven now."""
+        return list(self._members)
+
+    async def drive(self, run_id: str) -> None:
+        """Drive a run in a process of its own, when there is a place; returns when that process has ended.
+
+        Does nothing for a run that this crew drives already. Whoever waits here may be cancelled: the drive goes on.
+        """
+        if run_id in self._members:
+            return
+        task = asyncio.create_task(self._drive(run_id), name=f"drive {run_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await asyncio.shield(task)
+
+    async def _drive(self, run_id: str) -> None:
+        async with self._places:
+            if run_id in self._members:
+                return
+            member = _Member(run_id=run_id, process=self._start(run_id))
+            self._members[run_id] = member
+            try:
+                await _ended(member.process)
+            finally:
+                del self._members[run_id]
+            code = member.process.exitcode
+            assert code is not None
+            assert member.process.pid is not None
+            pid = member.process.pid
+            member.process.close()
+        seconds = time.monotonic() - member.since
+        self._on_end(Drive(run_id=run_id, pid=pid, exit_code=code, seconds=seconds))
+
+    def _start(self, run_id: str) -> ForkServerProcess:
+        process = self._context.Process(
+            target=be_driver, args=(run_id, self._settings, self._life, self._log, self._graph), name=f"driver {run_id}"
+        )
+        process.start()
+        return process
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to every driver."""
+        for member in self._members.values():
+            if member.process.pid is not None:
+                os.kill(member.process.pid, number)
+
+    async def ended(self, seconds: float) -> bool:
+        """Wait until no drive is left, at most so long; whether none is."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        return not self._tasks
+
+    def close(self) -> None:
+        """Close the life line: what is left of the crew ends."""
+        self._ours.close()
+        self._life.close()
+
+
+async def _ended(process: ForkServerProcess) -> None:
+    """Wait for the end of a process without a thread: its sentinel becomes readable."""
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(process.sentinel, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(process.sentinel)
+    process.join()
+
+
+_REFUSALS: dict[int, type[RunError]] = {Exit.UNREACHABLE: ServiceUnreachable, Exit.USAGE: UsageError}
+
+
+def _be_first(settings: Settings, answer: Connection[Any, Any]) -> None:
+    """The whole life of the fork that prepares."""
+    from runs.crew_member import prepare
+
+    answer.send(prepare(settings))
+
+
+def be_driver(run_id: str, settings: Settings, life: Connection[Any, Any], log: Path, graph: str | None) -> None:
+    """The whole life of a forked driver; its exit code is that of `runs.errors.Exit`."""
+    from runs.crew_member import drive_once
+    from tools.process import die_with_parent
+
+    os.setsid()  # Ctrl-C in the worker's terminal is for the worker, which drains
+    with log.open("ab") as words:
+        os.dup2(words.fileno(), 2)
+        os.dup2(words.fileno(), 1)
+    die_with_parent(os.getppid(), life.fileno())
+    sys.exit(drive_once(run_id, settings, graph))

@@ -1,0 +1,57 @@
+"""What a driver of a worker is forked with: everything that a drive imports. See `runs.crew`.
+
+Importing starts no thread and opens nothing; a test looks.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+
+from graph import build, nodes
+from onward_ledger.database import DatabaseError, PostgresDatabase, Unreachable
+from onward_ledger.errors import LedgerError, LedgerUnreachable
+from runs import assembly, drive, local_ledger, local_postgres
+from runs.drain import Drain, drain_on_signals
+from runs.errors import Exit, RunError
+from runs.queue_tables import set_up_queue
+from runs.settings import Settings
+
+PRELOADED = (assembly, build, drive, local_ledger, local_postgres, nodes)
+
+
+def prepare(settings: Settings) -> tuple[int, str]:
+    """Start and set up what drives need, once for all of them. (0, "") or an exit code and a sentence."""
+    try:
+        with assembly.parts_for(settings, Drain()) as parts, closing(parts.store.database("onward set-up")) as database:
+            assert isinstance(database, PostgresDatabase)
+            set_up_queue(database)
+    except RunError as error:
+        return error.exit_code, error.message
+    except (DatabaseError, LedgerError) as error:
+        return _code_of(error), str(error)
+    return 0, ""
+
+
+def drive_once(run_id: str, settings: Settings, graph: str | None = None) -> int:
+    """Drive the run as far as it goes, once: what comes next is in its row. The exit code."""
+    drain = Drain()
+    drain_on_signals(drain)
+    try:
+        with assembly.parts_for(settings, drain, driver_kind="worker") as parts:
+            return int(drive.drive(run_id, parts).exit_code)
+    except RunError as error:
+        return _said(error, error.exit_code)
+    except (DatabaseError, LedgerError) as error:
+        return _said(error, _code_of(error))
+
+
+def _code_of(error: Exception) -> Exit:
+    return Exit.UNREACHABLE if isinstance(error, Unreachable | LedgerUnreachable) else Exit.FAILED
+
+
+def _said(error: Exception, code: Exit) -> int:
+    if code is not Exit.CONFLICT:  # another driver has the run: that is no news
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+    return int(code)
