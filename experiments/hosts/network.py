@@ -42,8 +42,9 @@ def run(*command: object) -> str:
 
 
 def new_token() -> str:
-    """Six hexadecimal digits: short enough for the name of a link, which has 15 characters."""
-    return secrets.token_hex(3)
+    """Six hexadecimal digits, so that a link's name fits in its 15 characters. The token's network is not in use."""
+    used = run("ip", "-4", "addr")
+    return next(token for token in iter(lambda: secrets.token_hex(3), None) if f" {subnet_of(token)}." not in used)
 
 
 def subnet_of(token: str) -> str:

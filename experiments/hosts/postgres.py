@@ -23,7 +23,7 @@ import psycopg
 from experiments.errors import NotRun
 from experiments.hosts.network import Host, run
 from runs.postgres_binaries import Account, Binaries, copies_beside, runnable_binaries, server_environment
-from runs.postgres_place import find_place
+from runs.postgres_place import Place, find_place
 
 PORT = 5432
 DISK_MEGABYTES = 160
@@ -55,7 +55,7 @@ class Server:
         self.log = disk.with_suffix(".log")
         self._network = network
         self._disk = disk
-        self._place = find_place(disk.parent / "nobody's home")
+        self._place = _place(disk)
         self._process: subprocess.Popen[bytes] | None = None
         self._programs: Binaries
 
@@ -92,9 +92,7 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.kill(signal.SIGQUIT)
-        unmount(self._disk)
-        for copy in copies_beside(self._place.copies):
-            shutil.rmtree(copy, ignore_errors=True)
+        forget(self._disk)
 
     @property
     def _data(self) -> Path:
@@ -184,12 +182,24 @@ class Server:
         """The room on its disk."""
         return shutil.disk_usage(self._disk).free
 
-    def said(self, words: str) -> bool:
-        """Whether its log has these words."""
-        return words in self.log.read_text(encoding="utf-8", errors="replace")
+    @property
+    def log_bytes(self) -> int:
+        """How much its log holds now."""
+        return self.log.stat().st_size
+
+    def said(self, words: str, since: int = 0) -> bool:
+        """Whether its log has these words, behind the first so many bytes."""
+        return words.encode() in self.log.read_bytes()[since:]
 
 
-def unmount(disk: Path) -> None:
-    """Take the disk away, also from processes that are still at work on it."""
+def _place(disk: Path) -> Place:
+    """Which account runs the server, and where a copy of its programs lies if that account needs one."""
+    return find_place(disk.parent / "nobody's home")
+
+
+def forget(disk: Path) -> None:
+    """Remove the disk, also from under processes that are still at work on it, and copies of the programs."""
     if os.path.ismount(disk):
         run("umount", "--lazy", disk)
+    for copy in copies_beside(_place(disk).copies):
+        shutil.rmtree(copy, ignore_errors=True)
