@@ -178,10 +178,10 @@ def test_only_what_happened_is_compensated(bed, script):
 
 def test_what_names_nothing_and_what_compensates_itself_is_refused(bed):
     plain, done = bed.put(bed.draft()), bed.put(bed.intent())
-    with pytest.raises(errors.BadRequest, match=r"draft\.save does not say how"):
+    with pytest.raises(errors.NotCompensable, match=r"draft\.save does not say how"):
         compensate(bed, plain)
     undone = compensate(bed, done)
-    with pytest.raises(errors.BadRequest, match="takes an effect back itself"):
+    with pytest.raises(errors.NotCompensable, match="takes an effect back itself"):
         compensate(bed, undone)
     with pytest.raises(errors.NotFound):
         compensate(bed, undone.but(action_id=str(uuid.uuid4())))

@@ -385,6 +385,7 @@ def test_openapi_describes_every_route_with_examples(raw):
         "GET /v1/actions",
         "GET /v1/actions/{action_id}/events",
         "POST /v1/actions/{action_id}/reconcile",
+        "POST /v1/actions/{action_id}/compensate",
         "POST /v1/actions/{action_id}/resolve",
         "POST /v1/actions/{action_id}/withdraw",
         "PUT /v1/fences/{run_id}",

@@ -8,17 +8,21 @@ pass. It is claimed, sent and recorded like every other action, with the promise
 from __future__ import annotations
 
 from onward_ledger.action import Action, Intent, Status
-from onward_ledger.errors import BadRequest, Conflict, NotFound
+from onward_ledger.errors import Conflict, NotCompensable, NotFound
 from onward_ledger.ledger import Ledger
 from onward_ledger.store.compensations import CompensatingCall
 from onward_ledger.wire import check_resource, small
 
 
 def call(ledger: Ledger, action_id: str, *, epoch: int | None, principal: str | None = None) -> CompensatingCall:
-    """What takes back the effect of this action. BadRequest where its kind names nothing, Conflict unless SUCCEEDED."""
+    """What takes back the effect of this action.
+
+    NotCompensable where its kind does not say how, Conflict unless it SUCCEEDED, BadRequest where its record does not
+    say enough.
+    """
     done = ledger.store.action(action_id)
     if done.key.is_undo:
-        raise BadRequest(f"Action {action_id} takes an effect back itself; that is not compensated.")
+        raise NotCompensable(f"Action {action_id} takes an effect back itself; that is not compensated.", action=done)
     intent = _intent(ledger, done, epoch or max(ledger.store.epoch(done.run_id), done.epoch))
     return CompensatingCall(
         intent=intent,
@@ -43,9 +47,9 @@ def _intent(ledger: Ledger, done: Action, epoch: int) -> Intent:
 
 
 def _derived(ledger: Ledger, done: Action) -> tuple[str, str, dict[str, object]]:
-    compensation = ledger.provider(done.kind).compensation
+    compensation = ledger.provider(done.kind).compensation if ledger.serves(done.kind) else None
     if compensation is None:
-        raise BadRequest(f"The kind {done.kind} does not say how an effect of it is taken back.")
+        raise NotCompensable(f"The kind {done.kind} does not say how an effect of it is taken back.", action=done)
     if done.status is not Status.SUCCEEDED:
         raise Conflict(f"Only what SUCCEEDED can be compensated; this one is {done.status}.", action=done)
     resource, params = compensation.request(done)

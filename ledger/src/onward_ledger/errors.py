@@ -14,7 +14,8 @@
     │   ├── DecisionConflict                             another decision stands (carries `decision`)
     │   ├── VersionConflict                              the record has moved on (carries `action`)
     │   ├── OtherRevision                                another revision of it is live (carries `action`)
-    │   └── TooLate                                      the action was claimed or settled before (carries `action`)
+    │   ├── TooLate                                      the action was claimed or settled before (carries `action`)
+    │   └── NotCompensable                               nothing says how this effect is taken back (carries `action`)
     ├── InProgress         409   indefinite  retryable   somebody performs it now; `retry_after_seconds`
     ├── NotApplied         503   definite    retryable   the provider was not reached: nothing happened, try later
     ├── Held               503   definite    retryable   the database was restored; an operator releases it
@@ -163,6 +164,12 @@ class TooLate(Conflict):
     """The action was claimed or settled before; `action` is what it is now."""
 
     code = "too-late"
+
+
+class NotCompensable(Conflict):
+    """Nothing says how this effect is taken back: its kind names no other one, or it takes one back itself."""
+
+    code = "not-compensable"
 
 
 class InProgress(LedgerError):
