@@ -30,7 +30,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 OLDEST = timedelta(days=36_500)
 
-_WHY = {
+WHY = {
     "unknown_outcome": "whether its effect happened is not known: {ids}. Settle it: onward ledger resolve ACTION_ID",
     "forked": "others were made from it: {ids}",
     "elsewhere": "it was made with another object store or ledger than this installation uses",
@@ -69,7 +69,7 @@ class Pruned:
         return self.removal.more or (self.thinning is not None and self.thinning.more)
 
     def to_json(self) -> dict[str, Any]:
-        """See `prune`."""
+        """One of the stores in `told`."""
         thinned = self.thinning.thinned if self.thinning is not None else ()
         return {
             "store": self.store,
@@ -91,7 +91,7 @@ class Pruned:
 
 
 def prune(request: Request, *, store: StoreKind | None, output: Format) -> int:
-    """See `onward prune`. JSON: `{"applied", "older_than_seconds", "checkpoints_seconds", "stores": [what went]}`."""
+    """See `onward prune`. JSON: see `told`."""
     age = parse_age("--older-than", request.older_than)
     idle = parse_age("--checkpoints", request.checkpoints) if request.checkpoints is not None else None
     found: list[Pruned] = []
@@ -99,18 +99,21 @@ def prune(request: Request, *, store: StoreKind | None, output: Format) -> int:
         with opened(settings) as place:
             found.append(_pruned(place, age, idle, request))
     if output == "json":
-        write_json(
-            {
-                "applied": request.apply,
-                "older_than_seconds": int(age.total_seconds()),
-                "checkpoints_seconds": int(idle.total_seconds()) if idle is not None else None,
-                "stores": [one.to_json() for one in found],
-            }
-        )
+        write_json(told(found, applied=request.apply, age=age, idle=idle))
     else:
         _write(found)
     _say(found, request)
     return 0
+
+
+def told(found: list[Pruned], *, applied: bool, age: timedelta, idle: timedelta | None) -> dict[str, Any]:
+    """The JSON of `docs/json.md`."""
+    return {
+        "applied": applied,
+        "older_than_seconds": int(age.total_seconds()),
+        "checkpoints_seconds": int(idle.total_seconds()) if idle is not None else None,
+        "stores": [one.to_json() for one in found],
+    }
 
 
 def _pruned(opened: Opened, age: timedelta, idle: timedelta | None, request: Request) -> Pruned:
@@ -177,7 +180,7 @@ def _write(found: list[Pruned]) -> None:
 def _say(found: list[Pruned], request: Request) -> None:
     for one in found:
         for kept in one.kept:
-            say(f"Kept {kept.run_id}: {_WHY[kept.reason].format(ids=', '.join(kept.ids))}.")
+            say(f"Kept {kept.run_id}: {WHY[kept.reason].format(ids=', '.join(kept.ids))}.")
     if not found:
         say("There are no runs yet.")
     elif any(one.more for one in found):

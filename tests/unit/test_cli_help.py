@@ -31,6 +31,7 @@ COMMANDS = (
     "revise",
     "reject",
     "down",
+    "prune",
     "doctor",
     "ledger list",
     "ledger show",
@@ -69,7 +70,7 @@ def test_every_command_explains_itself(command, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "resume", "show", "list", "approve", "ledger list", "ledger show", "doctor"]
+    "command", ["run", "resume", "show", "list", "approve", "ledger list", "ledger show", "doctor", "prune"]
 )
 def test_what_reads_can_answer_in_json(command, capsys):
     main([*command.split(), "--help"])

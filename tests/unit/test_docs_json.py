@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,13 +13,16 @@ from experiments import demo
 from experiments.results import to_json
 from onward_ledger.action import Decision, Status
 from onward_ledger.values import Event as LedgerEvent
+from runs import retention
+from runs.commands import prune
 from runs.doctor import Check
 from runs.registry import Status as RunStatus
 from runs.show import action_view, run_line, run_view
+from runs.thinning import Thinned, Thinning
 from tests.support.evidence import CASE, FIRST, REFERENCE, an_outcome, plain
 from tests.support.evidence_campaign import results
 from tests.support.markdown import codes, document
-from tests.support.runs_values import RUN_ID, a_decision, a_driven_run, a_run, an_action, events_of
+from tests.support.runs_values import NOW, RUN_ID, a_decision, a_driven_run, a_run, an_action, events_of
 
 DOC = document("docs/json.md")
 
@@ -110,6 +114,22 @@ def test_actions():
 def test_doctor():
     check = Check(name="disk", verdict="ok", text="9 GB free")
     assert fields_of({"ok": True, "checks": [check.to_json()]}) == documented("Doctor")
+
+
+def test_prune():
+    amount = retention.Amount(runs=1, checkpoints=2, events=3, objects=4, bytes=5)
+    gone = retention.Gone(run_id=RUN_ID, status="succeeded", finished_at=NOW, amount=amount)
+    kept = retention.Kept(run_id=RUN_ID, reason="unknown_outcome", ids=("a",))
+    pruned = prune.Pruned(
+        store="postgres",
+        removal=retention.Removal(gone=(gone,), kept=(kept,)),
+        thinning=Thinning(thinned=(Thinned(run_id=RUN_ID, status="waiting_human", checkpoints=2),)),
+        leftovers=retention.Leftovers(),
+    )
+    told = prune.told([pruned], applied=True, age=timedelta(days=30), idle=timedelta(days=7))
+    assert fields_of(told) == documented("Prune")
+    assert (told["older_than_seconds"], told["checkpoints_seconds"]) == (30 * 86400, 7 * 86400)
+    assert set(prune.WHY) == set(codes(DOC.text.partition("stays: ")[2].partition(" |")[0]))
 
 
 def test_experiments():
