@@ -1,10 +1,9 @@
 """The same proof on somebody else's LangGraph graph: which of its nodes repeat an effect, where, and what to change.
 
-Read in this order; each file stands alone:
+Their file and their graph are loaded by `runs.foreign`. Read in this order; each file stands alone:
 
     request      what the command line asks for
     effects      what is counted in the world, and how
-    loading      their file, their graph, with our checkpointer in it
     units        their nodes, tasks and tools as operations, so that they can be killed before and after each
     storing      LangGraph's writes to its store, told apart from their code
     answers      which answer goes to which question of an interrupt

@@ -19,11 +19,11 @@ from experiments.anygraph.case import Case, describe, kill_once
 from experiments.anygraph.effects import Effect
 from experiments.anygraph.errors import GraphError
 from experiments.anygraph.lab import Lab
-from experiments.anygraph.loading import packages_of
 from experiments.anygraph.place import place
 from experiments.anygraph.reference import Reference, find_reference
 from experiments.anygraph.request import Store, Target
 from experiments.boundaries import Boundary
+from runs.foreign.sources import packages_of
 
 Verdict = Literal["pass", "disproved", "invalid"]
 Tell = Callable[[str], None]

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.anygraph import loading
 from experiments.anygraph.effects import Effect, normal
 from experiments.anygraph.ending import end
 from experiments.anygraph.errors import GraphError
 from experiments.story import Story
+from runs.foreign import loading
 
 
 def count(story: Story, effects: list[Effect], thread_id: str, answer: Path) -> str:

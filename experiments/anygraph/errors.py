@@ -1,7 +1,5 @@
-"""What keeps somebody's graph from being tried. The message is one plain sentence for whoever typed the command."""
+"""What keeps somebody's graph from being tried: the same that keeps it from being run."""
 
-from __future__ import annotations
+from runs.foreign.errors import GraphError
 
-
-class GraphError(Exception):
-    """Their file, graph, input or effects cannot be used as asked for: they have to change something first."""
+__all__ = ["GraphError"]

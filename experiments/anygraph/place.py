@@ -17,8 +17,7 @@ from pathlib import Path
 import psutil
 
 from experiments.anygraph import saver
-from experiments.anygraph.loading import PACKAGES
-from experiments.anygraph.request import Store
+from experiments.anygraph.request import PACKAGES, Store
 from experiments.cluster import PREFIX, remove_abandoned
 from experiments.processes import ForkServer
 from runs import local_postgres

@@ -11,7 +11,7 @@ import importlib
 import os
 from contextlib import suppress
 
-from experiments.anygraph.loading import PACKAGES
+from experiments.anygraph.request import PACKAGES
 
 for name in (
     "aiosqlite",

@@ -14,6 +14,7 @@ from experiments.anygraph.errors import GraphError
 Store = Literal["postgres", "sqlite"]
 Durability = Literal["sync", "async", "exit"]
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
+PACKAGES = "ONWARD_PROOF_PACKAGES"  # tells the fork server what their file imports, separated by commas
 
 # Stands for the thread id of a case, in effects and in every text of the input, the configuration and the context.
 THREAD_ID = "{thread_id}"

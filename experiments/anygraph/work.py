@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import choke
-from experiments.anygraph import loading, saver, steps, units
+from experiments.anygraph import saver, steps, units
 from experiments.anygraph.answers import Answers
 from experiments.anygraph.ending import end
 from experiments.anygraph.errors import GraphError
@@ -32,6 +32,7 @@ from experiments.boundaries import Boundary, Passing, Watch, recorder
 from experiments.choke import files
 from experiments.nemesis import Fault, armed
 from experiments.story import EXECUTE, Story
+from runs.foreign import loading
 
 CALL = "CALL "
 WAIT_SECONDS = 0.01  # then a unit asks the gate again

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.anygraph.loading import packages_of
+from runs.foreign.sources import digest_of, packages_of, source_files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,8 +20,8 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import tools, graph
 from pathlib import Path
-from experiments.anygraph import loading
-from experiments.anygraph.errors import GraphError
+from runs.foreign import loading
+from runs.foreign.errors import GraphError
 try:
     print(loading.load(Path({str(file)!r}), {name!r}))
 except GraphError as error:
@@ -71,3 +71,31 @@ def test_packages_are_found_by_reading(tmp_path: Path) -> None:
     assert packages_of(main) == ["langgraph.graph", "httpx"]
     main.write_text("not python")
     assert packages_of(main) == []
+
+
+def test_the_digest_is_of_the_file_and_of_what_it_imports_beside_it(project: Path) -> None:
+    agent, prices = project / "src/shop/agent.py", project / "src/shop/prices.py"
+    assert set(source_files(agent)) == {agent, prices, project / "src/shop/__init__.py"}
+    before = digest_of(agent), digest_of(project / "graph.py")
+    prices.write_text("PRICE = 8\n")
+    after = digest_of(agent), digest_of(project / "graph.py")
+    assert (before[0] != after[0], before[1] == after[1]) == (True, True)
+    (project / "notes.txt").touch()
+    assert digest_of(agent) == after[0]
+
+
+def test_onward_s_own_modules_are_found_again_under_the_names_that_the_project_leaves(project: Path) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+import graph.context, runs.errors, tools.process
+from pathlib import Path
+from runs.foreign import loading
+ours = runs.errors
+with loading.keeping_ours():
+    loading.load(Path({str(project / "graph.py")!r}), "graph")
+import runs.errors as again, graph, tools
+print(again is ours, graph.__file__, tools.WHOSE)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=project, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == f"True {project / 'graph.py'} theirs", done.stderr

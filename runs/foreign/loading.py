@@ -2,38 +2,40 @@
 
 The file is imported in every process of a case anew, as after a real crash: a connection, a thread or an id that it
 makes while it is imported must not be shared by processes that stand for different ones. What makes an import slow,
-packages of others, the fork server has imported already (see `packages_of`).
+packages of others, the fork server has imported already (see `runs.foreign.sources`).
 
 Onward's own `graph`, `tools`, `runs` and the like are forgotten first: projects have modules of those names.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from experiments.anygraph.errors import GraphError
+from runs.foreign.errors import GraphError
+from runs.foreign.sources import OURS, package_top
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = "ONWARD_PROOF_PACKAGES"  # tells the fork server what their file imports, separated by commas
-OURS = ("graph", "tools", "runs", "experiments", "verify", "tests", "examples")
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def load(file: Path, name: str) -> Any:
-    """What `name` is in their file; GraphError when it is not there, or the file cannot be imported."""
+def load(file: Path, name: str, also: Sequence[Path] = ()) -> Any:
+    """What `name` is in their file; GraphError when it is not there, or the file cannot be imported.
+
+    `also`: further folders of theirs that they import from.
+    """
     try:
-        module = _import(file)
+        module = _import(file, also)
     except BaseException as error:  # SystemExit too: whatever their module does while it is imported
         raise GraphError(f"{file} cannot be imported: {type(error).__name__}: {_first_line(error)}.") from error
     if not hasattr(module, name):
@@ -41,9 +43,31 @@ def load(file: Path, name: str) -> Any:
     return getattr(module, name)
 
 
-def _import(file: Path) -> ModuleType:
-    top, dotted = _package_of(file)
-    _make_room(top, file.parent)
+@contextmanager
+def keeping_ours() -> Generator[None]:
+    """Around what loads: afterwards Onward's own modules are found again, under the names that their project leaves."""
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in OURS}
+    try:
+        yield
+    finally:
+        free = {top for top in OURS if not _is_theirs(top)}
+        sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in free})
+
+
+def _is_theirs(top: str) -> bool:
+    """Whether an import of this name means a module of theirs."""
+    spec = PathFinder.find_spec(top, sys.path)
+    if spec is None:
+        return False
+    places = [spec.origin, *(spec.submodule_search_locations or ())]
+    ours = (ROOT / top, ROOT / f"{top}.py")
+    return not any(place and (Path(place) in ours or ours[0] in Path(place).parents) for place in places)
+
+
+def _import(file: Path, also: Sequence[Path]) -> ModuleType:
+    top = package_top(file)
+    dotted = ".".join([*file.parent.relative_to(top).parts, file.stem])
+    _make_room(top, file.parent, *also)
     if "." in dotted:
         return importlib.import_module(dotted)
     spec = importlib.util.spec_from_file_location(dotted, file)
@@ -55,19 +79,11 @@ def _import(file: Path) -> ModuleType:
     return module
 
 
-def _package_of(file: Path) -> tuple[Path, str]:
-    """Where their top package lies, and the dotted name of the file from there."""
-    folder, parts = file.parent, [file.stem]
-    while (folder / "__init__.py").exists():
-        folder, parts = folder.parent, [folder.name, *parts]
-    return folder, ".".join(parts)
-
-
-def _make_room(top: Path, beside: Path) -> None:
+def _make_room(*theirs: Path) -> None:
     """Their folders come first in the path, then where the command was typed; Onward comes last."""
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]
-    first = list(dict.fromkeys(map(str, (top, beside, Path.cwd()))))
+    first = list(dict.fromkeys(map(str, (*theirs, Path.cwd()))))
     here = {"", str(ROOT), *first}
     sys.path[:] = [*first, *(path for path in sys.path if path not in here), str(ROOT)]
     importlib.invalidate_caches()
@@ -80,42 +96,6 @@ def _instead(module: ModuleType) -> str:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or ["without a word"])[0].rstrip(".")
-
-
-def packages_of(file: Path) -> list[str]:
-    """Installed packages that their file and its siblings import at their top, found by reading, not by importing."""
-    found: dict[str, None] = {}
-    files, seen = [file], {file}
-    while files:
-        with suppress(OSError, SyntaxError, ValueError):
-            for name in _imports(ast.parse(files.pop().read_text(encoding="utf-8"))):
-                sibling = file.parent / f"{name.partition('.')[0]}.py"
-                if sibling.exists() and sibling not in seen:
-                    seen.add(sibling)
-                    files.append(sibling)
-                elif not sibling.exists() and _is_installed(name.partition(".")[0]):
-                    found[name] = None
-    return list(found)
-
-
-def _imports(tree: ast.Module) -> list[str]:
-    names: list[str] = []
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names.append(node.module)
-    return names
-
-
-def _is_installed(top: str) -> bool:
-    if top in sys.stdlib_module_names or top in OURS:
-        return False
-    with suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(top)
-        places = [spec.origin, *(spec.submodule_search_locations or ())] if spec is not None else []
-        return any("site-packages" in str(place) for place in places)
-    return False
 
 
 # --- the graph --------------------------------------------------------------------------------------------------------
