@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from experiments.hosts.services import gate_on
 from experiments.hosts.skew import Clock
 from experiments.hosts.stand import CONCURRENCY, WORKERS, Stand, open_stand
 from runs.errors import RunFinished
+from runs.store import open_store
 
 Tell = Callable[[str], None]
 
@@ -162,10 +163,11 @@ def _driven_again(scene: Scene, seen: Sequence[Seen]) -> list[str]:
     from runs.drive import drive
 
     finished, broken = [run for run in seen if run.completed], list[str]()
+    store = open_store(scene.stand.settings)
     with parts_for(scene.stand.settings, Drain()) as parts:
         for run in finished:
             try:
-                drive(run.run_id, parts)
+                drive(run.run_id, replace(parts, open_database=store.database))
             except RunFinished:
                 continue
             broken.append(f"{run.run_id[:8]}: I10 a finished run executes nothing: it could be driven again")

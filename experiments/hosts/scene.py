@@ -18,7 +18,7 @@ from experiments.hosts.worker import Worker
 
 Gate = tuple[Path, Path]
 
-RUNS = 6
+RUNS = 4
 BUSY_SECONDS = 60.0
 # A run that is hit has come this far: behind its first step, before its last one.
 CHECKPOINTS = 3

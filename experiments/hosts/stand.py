@@ -25,7 +25,7 @@ from runs.settings import Settings
 from runs.store import open_store
 
 LEASE_SECONDS = 4.0
-CONCURRENCY = 2
+CONCURRENCY = 3  # so that a run which lost its driver finds a free place
 WORKERS = 2
 
 
