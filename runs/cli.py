@@ -100,6 +100,20 @@ def resume(run_id: RunId, store: Store = None, output: Output = "table") -> int:
 
 
 @app.command()
+def migrate(
+    run_id: RunId,
+    to: Annotated[str, typer.Option("--to", metavar="VERSION", help="The workflow version to bring the run to.")],
+    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without this, only what would change is said.")] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Bring a waiting run to another workflow version. A dry run first; refuses what cannot go on, with the reason."""
+    from runs.commands import migrate
+
+    return migrate.migrate(run_id, to=to, apply=apply, store=store, output=output)
+
+
+@app.command()
 def show(
     run_id: RunId,
     events: Annotated[bool, typer.Option("--events", help="The run's whole history, one event a line.")] = False,

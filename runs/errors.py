@@ -10,6 +10,7 @@
     │   ├── RunFinished          4   definite    the run has ended; nothing is left to do
     │   ├── OtherStore           4   definite    the run belongs to another object store or ledger
     │   ├── OtherVersion         4   definite    this software does not serve the run's workflow version
+    │   ├── MigrationRefused     4   definite    the run cannot be brought to that workflow version
     │   └── ClockSkew            4   indefinite  this machine's clock, or a checkpoint's, is too far off
     ├── WaitingForPerson         5   definite    a person has to decide first
     ├── HandedBack               6   indefinite  stopped at a safe place; `onward resume` goes on
@@ -108,6 +109,10 @@ class OtherStore(Conflict):
 
 class OtherVersion(Conflict):
     """This software does not serve the run's workflow version."""
+
+
+class MigrationRefused(Conflict):
+    """The run cannot be brought to that workflow version: no function leads there, or what it gives cannot go on."""
 
 
 class ClockSkew(Conflict):

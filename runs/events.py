@@ -13,6 +13,10 @@ Kinds, and what `data` holds:
     model_call_finished  {"call_id", "finish_reason", "input_tokens", "output_tokens", "cost_usd"}
     receipt, action      {"action_id", "kind", "resource", "status", "replayed", "provider_id", "digest"}
     waiting              {"reason", "action_ids"}
+    migrated             {"from", "to", "checkpoint_id"}                to another workflow version
+    forked               {"parent", "step", "checkpoint_id", "changes"} the first of a fork, behind `created`
+    cancel_requested     {"principal", "reason"}                        somebody wants it stopped
+    cancel_report        {"principal", "reason", "closed_at", "sent", "compensations", "unknown", "withdrawn"}
     poison               {"takeovers", "evidence"}                      set aside; the last events before
     error                {"error", "message", "definite"}
 """

@@ -25,6 +25,7 @@ HEAVY = (
 COMMANDS = (
     "run",
     "resume",
+    "migrate",
     "show",
     "list",
     "approve",

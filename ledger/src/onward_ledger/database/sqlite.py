@@ -56,12 +56,12 @@ class SqliteTransaction:
     def __init__(
         self, connection: sqlite3.Connection, statements: Mapping[str, str], json_columns: frozenset[str]
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._statements = statements
         self._json_columns = json_columns
 
     def _execute(self, name: str, params: Mapping[str, object]) -> Answer:
-        cursor = self._connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
+        cursor = self.connection.execute(self._statements[name], {k: _to_sql(v) for k, v in params.items()})
         names = [column[0] for column in cursor.description or ()]
         found = cursor.fetchall()
         rows = [{k: self._from_sql(k, v) for k, v in zip(names, values, strict=True)} for values in found]

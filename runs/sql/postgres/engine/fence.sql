@@ -49,3 +49,7 @@ end $$;
 
 -- name: my_fence
 select nullif(current_setting('onward.fence', true), '') as fence, current_schema()::text as schema;
+
+-- name: hold_fence_here
+-- Until the end of this transaction only: the very transaction that has taken the epoch writes checkpoints under it.
+select set_config('onward.fence', %(fence)s, true) as fence;
