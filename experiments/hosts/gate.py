@@ -98,8 +98,8 @@ class Gate:
             try:
                 await _race(self._upwards(link, client, there), self._downwards(link, server, back))
             finally:
-                there.transport.abort()
-        back.transport.abort()
+                await _end(there)
+        await _end(back)
 
     async def _upwards(self, link: _Link, client: asyncio.StreamReader, there: asyncio.StreamWriter) -> None:
         while (start := await _first_message(client))[4:8] in [n.to_bytes(4, "big") for n in FIRST_REQUESTS]:
@@ -160,6 +160,13 @@ async def _race(*halves: Coroutine[Any, Any, None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _end(writer: asyncio.StreamWriter) -> None:
+    """End a connection at once, whatever is on its way."""
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _first_message(client: asyncio.StreamReader) -> bytes:
