@@ -103,7 +103,7 @@ def resume(run_id: RunId, store: Store = None, output: Output = "table") -> int:
 def migrate(
     run_id: RunId,
     to: Annotated[str, typer.Option("--to", metavar="VERSION", help="The workflow version to bring the run to.")],
-    apply: Annotated[bool, typer.Option("--apply", help="Do it. Without this, only what would change is said.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Do it; without this, only tell what would change.")] = False,
     store: Store = None,
     output: Output = "table",
 ) -> int:

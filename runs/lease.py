@@ -76,7 +76,7 @@ def claim(
     while True:
         run, seen = seen or registry.get(database, run_id), None
         _refuse_unclaimable(run)
-        dead = _process_is_dead(run)
+        dead = process_is_dead(run)
         why = standing(run, process_is_dead=dead or _was_this_process(run))
         if why == "gone" and not dead and seen_gone != (run.holder_id, run.epoch):
             seen_gone = (run.holder_id, run.epoch)
@@ -158,7 +158,7 @@ def _who(seen: Run) -> dict[str, object]:
     return {"host": host_name(), "pid": os.getpid(), "former_host": seen.host, "former_pid": seen.pid}
 
 
-def _process_is_dead(run: Run) -> bool:
+def process_is_dead(run: Run) -> bool:
     """Whether the driver's process is known to have ended: only this machine can say so."""
     if run.host != host_name() or run.pid is None or run.process_started is None:
         return False

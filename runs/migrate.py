@@ -140,10 +140,10 @@ def _refuse_driven(store: Store, database: Database, run: Run) -> None:
         raise Conflict(f"The run {run.run_id} is being cancelled; it is not migrated.")
     if run.status is not Status.RUNNING:
         return
-    why = lease.standing(run, process_is_dead=False)
+    why = _standing(run)
     if why == "gone":
         time.sleep(store.second_look_seconds)
-        why = lease.standing(registry.get(database, run.run_id), process_is_dead=False)
+        why = _standing(registry.get(database, run.run_id))
     if why in ("alive", "unclear"):
         raise DrivenElsewhere(
             f"The run {run.run_id} is driven by process {run.pid} on {run.host}. Only a run that nobody drives is "
@@ -152,6 +152,10 @@ def _refuse_driven(store: Store, database: Database, run: Run) -> None:
             host=run.host,
             epoch=run.epoch or 0,
         )
+
+
+def _standing(run: Run) -> lease.Why:
+    return lease.standing(run, process_is_dead=lease.process_is_dead(run))
 
 
 def _target(run: Run, to: str, versions: Mapping[str, Version]) -> Version:
