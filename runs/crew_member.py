@@ -1,10 +1,13 @@
 """What a driver of a worker is forked with: everything that a drive imports. See `runs.crew`.
 
-Importing starts no thread and opens nothing; a test looks.
+Importing starts no thread and opens nothing; a test looks. Some libraries import parts of themselves when they are used
+first: what a drive would import then is named here.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import sys
 from contextlib import closing
 
@@ -16,6 +19,23 @@ from runs.drain import Drain, drain_on_signals
 from runs.errors import Exit, RunError
 from runs.queue_tables import set_up_queue
 from runs.settings import Settings
+
+_IMPORTED_AT_FIRST_USE = (
+    "httpcore",
+    "h11",
+    "langchain_core.messages.block_translators.langchain_v0",
+    "langchain_core.tracers.context",
+    "langchain_core.tracers.run_collector",
+    "langchain_core.tracers.stdout",
+    "matplotlib.backends.backend_svg",
+    "matplotlib.dates",
+    "matplotlib.figure",
+    "tools.charts",
+)
+for _name in _IMPORTED_AT_FIRST_USE:
+    importlib.import_module(_name)
+gc.collect()
+gc.freeze()  # what is shared with every fork is not walked, and so not copied, by a fork's collector
 
 PRELOADED = (assembly, build, drive, local_ledger, local_postgres, nodes)
 

@@ -28,7 +28,7 @@ import fasteners
 import psutil
 
 import onward_ledger
-from onward_ledger.client import LedgerClient
+from onward_ledger.client import TIMEOUT_SECONDS, LedgerClient
 from onward_ledger.errors import LedgerError
 from onward_ledger.objects import Objects
 from onward_ledger.private_file import write_private
@@ -106,21 +106,46 @@ def connect(settings: Settings, *, principal: str | None = None) -> LedgerClient
 
     Raises ServiceUnreachable when none can be had, and OtherStore when it keeps its objects elsewhere than we do.
     """
-    url, token = _endpoint(settings)
-    client = LedgerClient(url, token, principal=principal or settings.principal)
-    try:
-        health = client.health()
-    except LedgerError as error:
-        client.close()
-        raise ServiceUnreachable(f"The ledger at {url} cannot be used: {error.message}") from error
+    principal = principal or settings.principal
+    client, health = _attached(settings, principal) or _opened(settings, principal)
     ours = Objects(settings.objects_url).url
     if health.objects != ours:
         client.close()
         raise OtherStore(
-            f"The ledger at {url} keeps objects in {health.objects}, this installation in {ours}. "
+            f"The ledger at {client.url} keeps objects in {health.objects}, this installation in {ours}. "
             "Set ONWARD_OBJECTS to the same place for both."
         )
     return client
+
+
+def _attached(settings: Settings, principal: str) -> tuple[LedgerClient, Health] | None:
+    """The local ledger that runs already, as nearly always, for one question; None where it takes more than that."""
+    if settings.ledger_url is not None:
+        return None
+    address = _read_address(_Files.of(settings))
+    if address is None or not _is_ours(address, serves(settings)):
+        return None
+    try:
+        client = LedgerClient(address.url, address.token, principal=principal, timeout_seconds=HEALTH_SECONDS)
+    except OSError:
+        return None
+    with contextlib.suppress(LedgerError):
+        health = client.health()
+        if health.instance == address.instance:
+            client.set_timeout(TIMEOUT_SECONDS)
+            return client, health
+    client.close()
+    return None
+
+
+def _opened(settings: Settings, principal: str) -> tuple[LedgerClient, Health]:
+    url, token = _endpoint(settings)
+    client = LedgerClient(url, token, principal=principal)
+    try:
+        return client, client.health()
+    except LedgerError as error:
+        client.close()
+        raise ServiceUnreachable(f"The ledger at {url} cannot be used: {error.message}") from error
 
 
 def look(settings: Settings) -> Health | None:

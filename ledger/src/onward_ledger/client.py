@@ -29,6 +29,7 @@ from onward_ledger.values import Event, Feed, Fence, Grant, Health, Me
 __all__ = ["PATIENCE_SECONDS", "AsyncLedgerClient", "LedgerClient"]
 
 T = TypeVar("T")
+TIMEOUT_SECONDS = 30.0
 
 Check = Callable[[], None]
 
@@ -51,7 +52,7 @@ class LedgerClient:
         url: str,
         token: str,
         *,
-        timeout_seconds: float = 30,
+        timeout_seconds: float = TIMEOUT_SECONDS,
         principal: str | None = None,
         ca_file: Path | str | None = None,
         certificate: Certificate | None = None,
@@ -78,6 +79,10 @@ class LedgerClient:
         other.__dict__.update(self.__dict__)
         other._check = check
         return other
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long a request may take from now on: a first look at a server is worth less patience than an effect."""
+        self._http.timeout = httpx.Timeout(seconds)
 
     def __enter__(self) -> Self:
         return self
