@@ -84,6 +84,16 @@ def is_that_process(pid: int, started: float) -> bool:
     return now is not None and abs(now - started) < 1.0
 
 
+def is_stopped(pid: int, started: float) -> bool:
+    """Whether that very process lives and a signal has stopped it: it does nothing until another one wakes it."""
+    if not is_that_process(pid, started):
+        return False
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
+
+
 def kill_process(pid: int | None, started: float | None) -> None:
     """End a process for good, if it is still the one that is meant."""
     if pid is not None and started is not None and pid != os.getpid() and is_that_process(pid, started):

@@ -18,10 +18,10 @@ import psycopg
 
 from onward_ledger.database import Database, DatabaseError, PostgresDatabase, SqliteDatabase, Transaction
 from onward_ledger.database.postgres import PostgresTransaction
-from onward_ledger.database.sqlite import instant_from_text, instant_text
+from onward_ledger.database.sqlite import SqliteTransaction, instant_from_text, instant_text
 from onward_ledger.database.statements import load_statements
 from runs.errors import StateChanged
-from runs.holder import Holder, PostgresHolder, SqliteHolder, host_name, kill_process, lock_is_held
+from runs.holder import Holder, PostgresHolder, SqliteHolder, host_name, is_stopped, kill_process, lock_is_held
 from runs.registry import Run
 from runs.settings import Settings, StoreKind
 
@@ -158,42 +158,56 @@ class SqliteStore:
 
     def open_holder(self, kind: str, run: Run | None = None, database: Database | None = None) -> SqliteHolder:
         """See Store.open_holder. A holder has a connection of its own: heartbeats wait for no other transaction."""
-        with _ending_a_hanging_driver(run):
+        with _clearing_the_file(self, run):
             return SqliteHolder(self.database(), kind, self.locks)
 
     @contextmanager
     def taking_over(self, database: Database, run: Run) -> Generator[Transaction]:
         """See Store.taking_over."""
         with ExitStack() as stack:
-            with _ending_a_hanging_driver(run):
+            with _clearing_the_file(self, run):
                 tx = stack.enter_context(database.transaction())
             yield tx
 
 
 @contextmanager
-def _ending_a_hanging_driver(run: Run | None) -> Generator[None]:
+def _clearing_the_file(store: SqliteStore, run: Run | None) -> Generator[None]:
     """Around something that waits for the file's write lock.
 
-    A stopped process can hold that lock for ever, and there is no backend to terminate. So the process itself is ended:
-    if its lease is over, if it is on this machine, and if it is still that very process.
+    A stopped process can hold that lock for ever, for every run, and there is no backend to terminate. So the process
+    itself is ended: first the driver of this run, if its lease is over; then drivers that are stopped by a signal. On
+    this machine, and only if it is still that very process.
     """
-    over = run is not None and run.expires_at is not None and run.expires_at <= run.now_at
-    if run is None or not over or run.host != host_name():
-        yield
-        return
     done = threading.Event()
 
-    def end_it() -> None:
-        if not done.wait(FILE_BLOCKED_SECONDS):
+    def clear() -> None:
+        if done.wait(FILE_BLOCKED_SECONDS):
+            return
+        if run is not None and _lease_is_over(run) and run.host == host_name():
             kill_process(run.pid, run.process_started)
+        while not done.wait(FILE_BLOCKED_SECONDS):
+            for pid, started in _stopped_drivers(store):
+                kill_process(pid, started)
 
-    clearer = threading.Thread(target=end_it, daemon=True)
+    clearer = threading.Thread(target=clear, daemon=True)
     clearer.start()
     try:
         yield
     finally:
         done.set()
         clearer.join()
+
+
+def _lease_is_over(run: Run) -> bool:
+    return run.expires_at is not None and run.expires_at <= run.now_at
+
+
+def _stopped_drivers(store: SqliteStore) -> list[tuple[int, float]]:
+    """Those of the newest drivers of this machine that a signal has stopped, with whatever they hold."""
+    with closing(store.database()) as database, database.reading() as tx:
+        engine = SqliteTransaction(tx.connection, SQLITE_ENGINE, JSON_COLUMNS)
+        found = engine.all("newest_holders", host=host_name())
+    return [(row["pid"], row["process_started"]) for row in found if is_stopped(row["pid"], row["process_started"])]
 
 
 def _clear_the_way(database: PostgresDatabase, pid: int, name: str, done: threading.Event) -> None:
