@@ -27,11 +27,17 @@ class LeaseLost(BaseException):
     """
 
 
+class CancelRequested(BaseException):
+    """Somebody asked to cancel the run: its work stops here. A BaseException for the same reason."""
+
+
 class Recorder(Protocol):
     """Writes a run's durable history. Every method raises LeaseLost when another driver has taken over."""
 
     def check(self) -> None:
         """Raise LeaseLost when this driver has lost the run, LimitReached when its deadline or budget is used up.
+
+        And CancelRequested when somebody asked to cancel it.
 
         Cheap (no I/O): call it before anything long or expensive, and inside loops.
         """

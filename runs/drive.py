@@ -7,6 +7,8 @@
     5  run                      durability "sync", one task at a time; a lost lease stops everything
     6  end                      succeeded, waiting_human, queued with back-off, or failed; the lease is released
 
+A run that is to be cancelled leaves this order wherever it is, and is stopped: see `runs.cancelling`.
+
 One operating-system process per driven run: `runs.driver` calls this.
 """
 
@@ -16,126 +18,45 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
-from langgraph.graph.state import CompiledStateGraph, StateGraph
-from langgraph.runtime import RunControl
 from langgraph.types import Command, StateSnapshot
 
-from graph.context import Context, LeaseLost
+from graph.context import CancelRequested, Context, LeaseLost
 from graph.errors import OutcomeUnknown
 from onward_ledger.action import Action
 from onward_ledger.action import Status as ActionStatus
 from onward_ledger.database import Database
 from onward_ledger.errors import InProgress, NotFound, StaleEpoch
 from onward_ledger.values import Fence
-from runs import events, lease, registry
-from runs.checkpoints import Saver, open_saver
+from runs import cancelling, events, lease, registry, stopping
+from runs.checkpoints import open_saver
 from runs.clock import check_clock, follow_head
-from runs.drain import Drain
-from runs.endings import Cancelled, Drained, Ending, Failed, Poison, describe, end_drive
-from runs.errors import OtherVersion
+from runs.endings import Drained, Ending, Failed, Poison, describe, end_drive
+from runs.errors import OtherVersion, UsageError
 from runs.failures import meaning
 from runs.heartbeat import Heartbeat
 from runs.holder import Holder, host_name
-from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait, next_move, read_position
+from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait
 from runs.outcome import Outcome
+from runs.parts import EPOCH, FOREIGN, Answers, Driveable, Graph, Parts, Seat, Workflow
 from runs.recorder import DriveRecorder
 from runs.registry import Run, Status
-from runs.store import Store
-from runs.wake import UNKNOWN_OUTCOME, Ledger, decision_of, is_answered
+from runs.wake import UNKNOWN_OUTCOME, decision_of, is_answered
 
-Graph = CompiledStateGraph[Any, Context, Any, Any]
-
-# Under this name a graph's configuration says which epoch drives it; `onward_ledger.langgraph` reads it.
-EPOCH = "onward_epoch"
+__all__ = ["EPOCH", "Answers", "Graph", "Parts", "Seat", "Workflow", "drive"]
 
 # Take-overs in a row without a finished step or a checkpoint: then the run is what ends its drivers.
 POISON_TAKEOVERS = 10
 # How many of the last events go with the verdict.
 POISON_EVIDENCE = 40
-
-
-class Answers(Protocol):
-    """What people and the ledger have said about a run so far."""
-
-    def decisions(self, action_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The decisions that count, by the action that was asked about."""
-        ...
-
-    def receipts(self, action_id: str | None) -> dict[str, dict[str, Any]]:
-        """The receipt of an action of this run that SUCCEEDED, as the ledger records it, by its id."""
-        ...
-
-    def answers(self) -> dict[str, Any]:
-        """Answers to interrupts that are about no action, by interrupt id."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Workflow:
-    """One workflow version: its graph, the super-steps of one invocation at most, its input, and where it goes on."""
-
-    build: Callable[[], StateGraph[Any, Any, Any, Any]]
-    recursion_limit: int = 100
-
-    def compile(self, saver: Saver) -> Graph:
-        """The graph with this checkpointer."""
-        return cast(Graph, self.build().compile(checkpointer=saver))
-
-    def initial(self, run: Run) -> Any:
-        """The state that a run starts with."""
-        return {"input": run.input, "asks": run.asks}
-
-    def invoke(self, graph: Graph, given: Any, config: RunnableConfig, context: Any, control: RunControl) -> None:
-        """One invocation, until the graph ends, waits, or is drained."""
-        graph.invoke(given, config, context=context, durability="sync", control=control)
-
-    def move(self, snapshot: StateSnapshot, said: Answers) -> Move:
-        """Where the run goes on."""
-        position = read_position(snapshot)
-        asked = {question.action_id for question in position.questions if question.action_id}
-        return next_move(position, said.decisions(asked), said.receipts(position.delivered_by))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seat:
-    """What the context of one drive is made from."""
-
-    run: Run
-    epoch: int
-    recorder: DriveRecorder
-    scratch: Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What a drive works with.
-
-    `open_database` opens what the drive reads and writes rows through; the drive closes it. `workflow` raises KeyError
-    for a version that is not served here; `check_run` raises a RunError for a run that this installation cannot drive
-    for another reason (its model is not there), before anything of it is touched.
-    """
-
-    store: Store
-    open_database: Callable[[], Database]
-    ledger: Ledger
-    ledger_id: str
-    objects_url: str
-    workflow: Callable[[str], Workflow]
-    make_context: Callable[[Seat], AbstractContextManager[Context]]
-    check_run: Callable[[Run], None]
-    scratch: Path
-    lease_seconds: float
-    drain: Drain
-    driver_kind: str = "driver"
 
 
 def drive(run_id: str, parts: Parts) -> Outcome:
@@ -157,27 +78,42 @@ def drive(run_id: str, parts: Parts) -> Outcome:
         return _Drive(parts, workflow, holder, database, claim).go()
 
 
-def _look(run: Run, parts: Parts) -> Workflow:
+def _look(run: Run, parts: Parts) -> Driveable | None:
+    """What it is to be driven with; None for a run that is only to be stopped, which needs no graph."""
     registry.refuse_elsewhere(run, store=parts.store.kind, objects=parts.objects_url, ledger=parts.ledger_id)
+    stops = run.status is Status.CANCEL_REQUESTED
     try:
-        workflow = parts.workflow(run.workflow_version)
+        workflow = _workflow_of(run, parts)
+    except (UsageError, OtherVersion):
+        if stops:
+            return None
+        raise
     except KeyError:
+        if stops:
+            return None
         raise OtherVersion(
             f"The run {run.run_id} was made with workflow version {run.workflow_version}, which this software does not "
             "serve. Resume it with a version of the software that does."
         ) from None
-    parts.check_run(run)
+    if not stops:
+        parts.check_run(run)
     return workflow
+
+
+def _workflow_of(run: Run, parts: Parts) -> Driveable:
+    if run.kind == FOREIGN and parts.foreign is not None:
+        return parts.foreign(run)
+    return parts.workflow(run.workflow_version)
 
 
 class _Drive:
     """One claimed run under one epoch, from the claim to the release."""
 
     def __init__(
-        self, parts: Parts, workflow: Workflow, holder: Holder, database: Database, claim: lease.Claim
+        self, parts: Parts, workflow: Driveable | None, holder: Holder, database: Database, claim: lease.Claim
     ) -> None:
         self._parts = parts
-        self._workflow = workflow
+        self._served = workflow
         self._holder = holder
         self._database = database
         self._run = claim.run
@@ -187,7 +123,13 @@ class _Drive:
 
     def _begin_epoch(self, epoch: int) -> None:
         self._epoch = epoch
-        self._heartbeat = Heartbeat(self._holder, self._run.run_id, epoch, self._parts.lease_seconds)
+        self._heartbeat = Heartbeat(
+            self._holder,
+            self._run.run_id,
+            epoch,
+            self._parts.lease_seconds,
+            is_cancelled=lambda: self._holder.is_cancelled(self._run.run_id),
+        )
         self._recorder = DriveRecorder(self._database, self._run, epoch, self._heartbeat)
         self._heartbeat.start()
 
@@ -195,41 +137,77 @@ class _Drive:
         """Steps 2 to 6 behind the claim."""
         try:
             ending = self._to_the_end()
-            outcome = end_drive(self._database, self._run.run_id, self._epoch, self._heartbeat, ending)
+            while (outcome := self._end(ending)) is None:
+                self._begin_epoch(self._epoch)  # the same one: its heartbeat was ended for an end that does not count
+                ending = self._to_a_stop()
         except LeaseLost as lost:
             return Outcome.lost(str(lost))
         finally:
             self._heartbeat.stop()
         return self._look_again(ending, outcome)
 
+    def _end(self, ending: Ending) -> Outcome | None:
+        return end_drive(self._database, self._run.run_id, self._epoch, self._heartbeat, ending)
+
     def _to_the_end(self) -> Ending:
         try:
+            return self._on_the_way()
+        except CancelRequested:
+            return self._to_a_stop()
+
+    def _on_the_way(self) -> Ending:
+        try:
             fence = self._announce()
+            if self._run.status is Status.CANCEL_REQUESTED or fence.closed_at is not None:
+                return self._to_a_stop()
             if self._run.takeovers > POISON_TAKEOVERS:
                 return self._poison()
             if (open_question := self._settle(fence)) is not None:
                 return open_question
-            if fence.closed_at is not None:
-                return Cancelled(fence.closed_reason or "cancelled")
             return self._in_graph()
         except Exception as error:
-            if meaning(error) == "fenced":
-                raise LeaseLost(f"The run {self._run.run_id} has a newer driver than epoch {self._epoch}.") from error
+            stopping.refuse_fenced(error, self._run.run_id, self._epoch)
+            self._heartbeat.check()  # what cancelling did to the step is no error of the run
+            if meaning(error) == "cancelled":
+                return self._to_a_stop()
             self._recorder.record("error", describe(error))
             return _ending_of(error)
 
+    def _to_a_stop(self) -> Ending:
+        """Cancelled, or by what was claimed before, whose graph comes to its end by receipts alone."""
+        self._heartbeat.heed()
+        stop = stopping.Stop(
+            ledger=self._parts.ledger,
+            run=self._run,
+            epoch=self._epoch,
+            announce=self._announce_again,
+            recorder=self._recorder,
+            asked=cancelling.who_asked(self._database, self._run.run_id),
+            decides=self._served.decides if self._served is not None else cancelling.decides,
+        )
+        return stopping.bring_to_a_stop(stop, self._in_graph if self._served is not None else None)
+
+    @property
+    def _workflow(self) -> Driveable:
+        assert self._served is not None, "a run that is not served here is only stopped"
+        return self._served
+
     def _announce(self) -> Fence:
         """Tell the ledger which epoch drives. One that is ahead means that our database was restored: go beyond it."""
-        holder = f"{host_name()} pid {os.getpid()} {self._token}"
         while True:
             try:
-                return self._parts.ledger.fence(self._run.run_id, self._epoch, holder=holder)
+                return self._announce_again()
             except StaleEpoch as error:
                 to = max(error.fence_epoch or 0, self._epoch) + 1
                 self._heartbeat.stop()
                 if not lease.raise_epoch(self._database, self._run, self._epoch, to, self._holder):
                     raise
                 self._begin_epoch(to)
+
+    def _announce_again(self) -> Fence:
+        """The fence as it is now, under our epoch. StaleEpoch when the ledger knows a newer one."""
+        holder = f"{host_name()} pid {os.getpid()} {self._token}"
+        return self._parts.ledger.fence(self._run.run_id, self._epoch, holder=holder)
 
     def _settle(self, fence: Fence) -> Wait | None:
         """Verify what is in flight or unknown. What only a person can settle ends the drive before it begins."""
@@ -239,7 +217,7 @@ class _Drive:
             now = self._reconciled(left)
             data = {"action_id": now.action_id, "kind": now.kind, "before": str(left.status), "status": str(now.status)}
             self._recorder.record("settled", data, step=now.step)
-            if now.status is ActionStatus.UNKNOWN:
+            if now.status is ActionStatus.UNKNOWN and not self._workflow.goes_on(now):
                 unknown.append(now.action_id)
         return Wait(tuple(unknown), UNKNOWN_OUTCOME) if unknown else None
 
@@ -363,7 +341,11 @@ class _Drive:
         """No lost wake-up: whoever decided between our last look and our commit saw no waiting run to wake."""
         if not isinstance(ending, Wait) or outcome.status is not Status.WAITING_HUMAN:
             return outcome
-        if not is_answered(self._parts.ledger, ending.reason, ending.action_ids, self._database.now()):
+        if ending.questions:
+            answered = set(ending.questions) <= self.answers().keys()
+        else:
+            answered = is_answered(self._parts.ledger, ending.reason, ending.action_ids, self._database.now())
+        if not answered:
             return outcome
         registry.queue_decided(self._database, self._run.run_id)
         return Outcome.decided()

@@ -3,13 +3,17 @@
 Finish published                 ▶ succeeded                                exit 0
 Finish rejected, unverified      ▶ failed with that reason                  exit 1
 Failed definite, Broken          ▶ failed                                   exit 1
-Failed by deadline or budget     ▶ failed with that reason                  exit 7
+Failed by parameters or rights   ▶ failed: parameters, not_permitted        exit 1
+Failed by a limit                ▶ failed: deadline, budget or attempts     exit 7
 Poison                           ▶ failed, poison                           exit 1
 Wait for a decision              ▶ waiting_human                            exit 5
 Wait for an unknown outcome      ▶ waiting_human, unknown_outcome           exit 8
 Drained                          ▶ queued                                   exit 6
 Failed transiently               ▶ queued with back-off                     again by itself, then 6 or 9
 Cancelled (the fence is closed)  ▶ cancelled                                exit 1
+TooLate (decided before that)    ▶ succeeded | failed, as that action says  exit 0 | 1
+NotStopped (the ledger is away)  ▶ cancel_requested still                   again by itself, then 6 or 9
+any other, and to be cancelled   ▶ nothing yet: the run is stopped first
 the lease is lost                ▶ nothing: the row belongs to another      exit 4
 """
 
@@ -19,15 +23,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graph.context import LeaseLost
+from onward_ledger.action import Action
+from onward_ledger.action import Status as ActionStatus
 from onward_ledger.database import Database, Transaction, Unreachable
 from onward_ledger.errors import LedgerUnreachable, ObjectsUnreachable
 from runs import events, registry
 from runs.errors import Exit, LimitReached, ServiceUnreachable
-from runs.failures import BACK_OFF_SECONDS, meaning
+from runs.failures import ATTEMPTS, BACK_OFF_SECONDS, Meaning, meaning
 from runs.heartbeat import Heartbeat
 from runs.next_move import Broken, Finish, Wait
 from runs.outcome import Outcome
 from runs.registry import Run, Status
+
+
+# What a graph comes to when its work is done.
+DONE = ("published", "done")
 
 
 @dataclass(frozen=True)
@@ -37,9 +47,23 @@ class Drained:
 
 @dataclass(frozen=True)
 class Cancelled:
-    """The ledger's fence is closed."""
+    """The ledger's fence is closed, and nothing is in flight."""
 
     why: str
+
+
+@dataclass(frozen=True)
+class TooLate:
+    """The action that decides the outcome was claimed before the ledger's fence was closed; it is settled."""
+
+    action: Action
+
+
+@dataclass(frozen=True)
+class NotStopped:
+    """The run is to be cancelled, and could not be stopped now."""
+
+    error: Exception
 
 
 @dataclass(frozen=True)
@@ -56,14 +80,14 @@ class Poison:
     takeovers: int
 
 
-Ending = Finish | Wait | Broken | Drained | Cancelled | Failed | Poison
+Ending = Finish | Wait | Broken | Drained | Cancelled | TooLate | NotStopped | Failed | Poison
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Move:
-    """A transition to write, and what it means for the command."""
+    """A transition to write (no word: none), and what it means for the command."""
 
-    word: str
+    word: str | None
     outcome: Outcome
     failures: int = 0
     wake_seconds: float | None = None
@@ -84,24 +108,39 @@ def sentence(error: BaseException) -> str:
     return first if hasattr(error, "definite") and first else f"{type(error).__name__}: {first}".rstrip(": ")
 
 
-def end_drive(database: Database, run_id: str, epoch: int, heartbeat: Heartbeat, ending: Ending) -> Outcome:
-    """Write the end and release the lease. Raises LeaseLost when the run has another driver by now."""
-    heartbeat.check()
+def end_drive(database: Database, run_id: str, epoch: int, heartbeat: Heartbeat, ending: Ending) -> Outcome | None:
+    """Write the end and release the lease; None when the run is to be cancelled, so that this is not its end.
+
+    Raises LeaseLost when the run has another driver by now.
+    """
+    heartbeat.check_lease()
     heartbeat.stop()  # before the release: a heartbeat after it would take the lease for lost
     while True:
         run = registry.get(database, run_id)
         if run.epoch != epoch or not run.driven:
             raise LeaseLost(f"The run {run_id} is no longer driven under epoch {epoch}.")
+        if run.status is Status.CANCEL_REQUESTED and not _ends_a_cancelled_run(ending):
+            return None
         move = _move_for(ending, run)
         with database.transaction() as tx:
             if _write(tx, run, epoch, move):
                 return move.outcome
 
 
+def _ends_a_cancelled_run(ending: Ending) -> bool:
+    """Whether it may stand although somebody asked to cancel: published is claimed before, whoever asked when."""
+    if isinstance(ending, Finish):
+        return ending.outcome in DONE
+    return isinstance(ending, Cancelled | TooLate | NotStopped)
+
+
 def _write(tx: Transaction, run: Run, epoch: int, move: _Move) -> bool:
     """False when the row has changed since it was read: somebody asked to cancel, or took over."""
     tx.send("lock_run", run_id=run.run_id)
     outcome = move.outcome
+    if move.word is None:
+        tx.send("count_failure", run_id=run.run_id, epoch=epoch)
+        return tx.run("put_off_lease", run_id=run.run_id, epoch=epoch, seconds=move.wake_seconds) == 1
     moved = registry.move(
         tx,
         run,
@@ -141,6 +180,10 @@ def _move_for(ending: Ending, run: Run) -> _Move:
             return _Move(word="request_cancel", outcome=outcome)
         outcome = _outcome(Status.CANCELLED, "cancelled", ending.why, Exit.FAILED)
         return _Move(word="confirm_cancel", outcome=outcome)
+    if isinstance(ending, TooLate):
+        return _too_late(ending.action)
+    if isinstance(ending, NotStopped):
+        return _not_stopped(ending.error, run)
     if isinstance(ending, Poison):
         message = (
             f"{ending.takeovers} drivers in a row ended in this run without any progress, so it is set aside. "
@@ -153,9 +196,31 @@ def _move_for(ending: Ending, run: Run) -> _Move:
 def _finished(ending: Finish) -> _Move:
     if ending.outcome == "published":
         return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, "The report is published.", Exit.OK))
+    if ending.outcome == "done":
+        return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, "The graph has come to its end.", Exit.OK))
     if ending.outcome == "rejected":
         return _failed("rejected", "The report was rejected; nothing was published.", Exit.FAILED)
     return _failed("unverified", "The report did not pass its test; the last draft is kept.", Exit.FAILED)
+
+
+def _too_late(action: Action) -> _Move:
+    what = f"{action.kind} {action.resource}"
+    if action.status is ActionStatus.SUCCEEDED:
+        message = f"It was too late to cancel: {what} had happened."
+        return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, message, Exit.OK))
+    message = f"It was too late to cancel: {what} had been refused. {action.reason or ''}".rstrip()
+    return _failed("error", message, Exit.FAILED)
+
+
+def _not_stopped(error: Exception, run: Run) -> _Move:
+    """Still to be cancelled: again after a pause, by this command a few times, then by whoever finds it."""
+    code = Exit.UNREACHABLE if _is_unreachable(error) else Exit.HANDED_BACK
+    tries = len(BACK_OFF_SECONDS)
+    pause = BACK_OFF_SECONDS[min(run.failures, tries - 1)]
+    outcome = _outcome(Status.CANCEL_REQUESTED, "cancelled", f"It could not be stopped now. {sentence(error)}", code)
+    if run.failures < tries:
+        outcome = replace(outcome, again_after_seconds=pause)
+    return _Move(word=None, outcome=outcome, wake_seconds=pause)
 
 
 def _waiting(ending: Wait) -> _Move:
@@ -179,11 +244,17 @@ def _by_error(error: Exception, run: Run) -> _Move:
         return _move_for(Cancelled(sentence(error)), run)
     if isinstance(error, LimitReached):
         return _failed(error.limit, error.message, Exit.LIMIT)
-    return _failed("error", sentence(error), Exit.FAILED)
+    return _failed(_REASONS.get(kind, "error"), sentence(error), Exit.FAILED)
+
+
+_REASONS: dict[Meaning, str] = {"parameters": "parameters", "forbidden": "not_permitted"}
 
 
 def _again_later(error: Exception, run: Run) -> _Move:
     """Queued with back-off. After the last pause the run is handed back: resumable, but not by itself."""
+    if not _is_unreachable(error) and run.failures + 1 >= ATTEMPTS:
+        message = f"{ATTEMPTS} attempts in a row failed, the last one so: {sentence(error)}"
+        return _failed("attempts", message, Exit.LIMIT)
     code = Exit.UNREACHABLE if _is_unreachable(error) else Exit.HANDED_BACK
     tries = len(BACK_OFF_SECONDS)
     pause = BACK_OFF_SECONDS[min(run.failures, tries - 1)]

@@ -50,6 +50,10 @@ class Holder(Protocol):
         """One heartbeat: extend the lease. False when the epoch has moved; Unreachable when nothing is known."""
         ...
 
+    def is_cancelled(self, run_id: str) -> bool:
+        """Whether somebody asked to cancel the run; Unreachable when nothing is known."""
+        ...
+
     def check_session(self) -> None:
         """Raise ServiceUnreachable when what shows this holder's life is not its own.
 
@@ -137,6 +141,17 @@ class PostgresHolder:
             self._connection.close()
             raise Unreachable(f"The heartbeat did not reach Postgres: {error}") from error
 
+    def is_cancelled(self, run_id: str) -> bool:
+        """See Holder.is_cancelled."""
+        try:
+            if self._connection.closed:
+                self._connection = self._connect()
+            tx = PostgresTransaction(self._connection, self._statements)
+            return tx.one("is_cancelled", run_id=run_id) is not None
+        except psycopg.OperationalError as error:
+            self._connection.close()
+            raise Unreachable(f"The question did not reach Postgres: {error}") from error
+
     def keep_key(self) -> None:
         """Take the key again after a lost connection: for a holder that renews no lease. Raises Unreachable."""
         try:
@@ -213,6 +228,10 @@ class SqliteHolder:
         """See Holder.renew."""
         with self._database.transaction() as tx:
             return tx.run("renew_lease", run_id=run_id, epoch=epoch, holder_id=self.holder_id) == 1
+
+    def is_cancelled(self, run_id: str) -> bool:
+        """See Holder.is_cancelled."""
+        return bool(self._database.read("is_cancelled", run_id=run_id))
 
     def check_session(self) -> None:
         """See Holder.check_session: a file has no pooler."""

@@ -36,6 +36,14 @@ class Ledger(Protocol):
         """Settle an action in flight or unknown as far as its provider can tell."""
         ...
 
+    def close_fence(self, run_id: str, *, reason: str) -> Fence:
+        """Nothing is claimed for the run any more; what waits to be sent is withdrawn."""
+        ...
+
+    def compensate(self, action_id: str, *, epoch: int) -> Action:
+        """Take back an effect that happened; NotCompensable where nothing says how."""
+        ...
+
 
 def decision_of(ledger: Ledger, action_id: str, now: datetime) -> dict[str, Any] | None:
     """The decision on an action as JSON, if there is one that counts: whole, and not run out before it was used."""

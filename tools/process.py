@@ -14,9 +14,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
-from typing import Final, NoReturn
+import weakref
+from typing import Any, Final, NoReturn
 
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +39,26 @@ def die_with_parent(expected_parent_pid: int, life_fd: int | None = None) -> Non
         _die()
     if life_fd is not None:
         threading.Thread(target=_die_at_end_of, args=(life_fd,), name="life-line", daemon=True).start()
+
+
+# The children of this process that do a step's work.
+_at_work: weakref.WeakSet[subprocess.Popen[Any]] = weakref.WeakSet()
+
+
+def at_work(child: subprocess.Popen[Any]) -> None:
+    """Note a child that does a step's work: `end_children` ends it. Others, a server say, are not noted."""
+    _at_work.add(child)
+
+
+def end_children() -> int:
+    """End what was started to do a step's work, at once; how many there were. Whoever waits for them finds them dead.
+
+    Any thread may call this.
+    """
+    living = [child for child in list(_at_work) if child.poll() is None]
+    for child in living:
+        child.kill()
+    return len(living)
 
 
 def parent_handle(expected_parent_pid: int) -> int | None:

@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, Self, cast
 
 from tools import frames
 from tools.errors import QueryError, QueryErrorKind
+from tools.process import at_work
 from tools.query_values import JsonScalar
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
@@ -205,7 +206,7 @@ def _request(tables: Sequence[TableFile], sql: str, limits: Limits, memory_guard
 def _start() -> subprocess.Popen[bytes]:
     """The server in a process group of its own: Ctrl-C at the terminal is for the driver."""
     environment = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    return subprocess.Popen(
+    server = subprocess.Popen(
         [sys.executable, "-m", "tools.query_child", str(os.getpid())],
         cwd=REPOSITORY,
         env=environment | SET_ENVIRONMENT,
@@ -214,6 +215,8 @@ def _start() -> subprocess.Popen[bytes]:
         bufsize=0,
         process_group=0,
     )
+    at_work(server)
+    return server
 
 
 def _exchange(server: subprocess.Popen[bytes], request: bytes, deadline: float) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from tools.errors import InputError, ReaderDied, ReadsDiffer
+from tools.process import at_work
 from tools.query import KEPT_ENVIRONMENT, SET_ENVIRONMENT, TableFile
 from tools.sheet import Progress, silent
 
@@ -69,6 +70,7 @@ def _read(request: dict[str, Any], progress: Progress) -> Read:
         encoding="utf-8",
         process_group=0,
     )
+    at_work(child)
     try:
         return _answer(child, request, progress)
     finally:

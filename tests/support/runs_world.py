@@ -22,7 +22,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from onward_ledger.action import Action, ActionKey, Decision, Status, request_hash
-from onward_ledger.errors import FenceClosed, NotFound, StaleEpoch
+from onward_ledger.errors import FenceClosed, NotCompensable, NotFound, StaleEpoch
 from onward_ledger.objects import Objects
 from onward_ledger.values import Fence
 from runs import registry
@@ -34,6 +34,10 @@ LEDGER_ID = "ledger of the test"
 VERSION = "test"
 
 
+def _nothing_undoes(action: Action) -> Action:
+    raise NotCompensable(f"The kind {action.kind} does not say how.", action=action)
+
+
 class MemoryLedger:
     """The part of a ledger that driving needs, with its rules: fences by epoch and holder, first decision wins."""
 
@@ -43,6 +47,8 @@ class MemoryLedger:
         self.closed: dict[str, datetime] = {}
         self.asked: list[tuple[str, str]] = []
         self.settle: Callable[[Action], Action] = lambda action: action
+        self.undo: Callable[[Action], Action] = _nothing_undoes
+        self.reasons: list[str] = []
 
     def fence(self, run_id: str, epoch: int, *, holder: str) -> Fence:
         self.asked.append(("fence", run_id))
@@ -105,6 +111,31 @@ class MemoryLedger:
             **more,
         )
         self.actions[action_id] = replace(action, decision=given)
+
+    def close(self, run_id: str) -> None:
+        """Close the fence: nothing is recorded any more, and what waits is withdrawn."""
+        self.closed.setdefault(run_id, datetime.now(UTC))
+        for action in self.recorded(run_id):
+            if action.status is Status.PREPARED:
+                self.actions[action.action_id] = replace(action, status=Status.WITHDRAWN)
+
+    def close_fence(self, run_id: str, *, reason: str) -> Fence:
+        self.asked.append(("close", run_id))
+        self.reasons.append(reason)
+        self.close(run_id)
+        epoch, holder = self.fences.get(run_id, (0, ""))
+        return Fence(
+            run_id=run_id,
+            epoch=epoch,
+            holder=holder,
+            closed_at=self.closed[run_id],
+            closed_reason=reason,
+            actions=tuple(self.recorded(run_id)),
+        )
+
+    def compensate(self, action_id: str, *, epoch: int) -> Action:
+        self.asked.append(("compensate", action_id))
+        return self.undo(self.actions[action_id])
 
     def recorded(self, run_id: str) -> list[Action]:
         """Every action of a run."""

@@ -26,3 +26,8 @@ where run_id = %(run_id)s and epoch = %(epoch)s;
 
 -- name: epoch_of
 select epoch from leases where run_id = %(run_id)s;
+
+-- name: put_off_lease
+-- Released, and not to be claimed by a worker before some seconds have passed.
+update leases set holder_id = null, expires_at = onward_later(onward_now(), %(seconds)s::double precision)
+where run_id = %(run_id)s and epoch = %(epoch)s;

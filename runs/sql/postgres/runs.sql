@@ -52,7 +52,17 @@ update runs set spent_micros = spent_micros + %(micros)s, input_tokens = input_t
                 output_tokens = output_tokens + %(output_tokens)s
 where run_id = %(run_id)s
   and exists (select from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s)
-returning spent_micros;
+returning spent_micros, input_tokens + output_tokens as tokens;
+
+-- name: is_cancelled
+-- Asked twice a second by whoever drives.
+select 1 as asked from runs where run_id = %(run_id)s and status = 'cancel_requested';
+
+-- name: count_failure
+-- A run that is to be cancelled could not be stopped now.
+update runs set failures = failures + 1
+where run_id = %(run_id)s
+  and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s);
 
 -- name: note_progress
 -- A finished step: transient failures and take-overs before it no longer count.

@@ -164,9 +164,9 @@ select r.run_id, r.workflow_version, r.status, l.epoch, l.holder_id,
 from runs r left join leases l using (run_id)
 where (r.status = 'queued' and (r.wake_at is null or r.wake_at <= onward_now()))
    or (r.status in ('running', 'cancel_requested')
-       and (l.holder_id is null or l.expires_at <= onward_now()
-            or (not exists (select from living_holders h where h.holder_id = l.holder_id)
-                and not onward_server_is_young(l.seconds))));
+       and (l.run_id is null or l.expires_at <= onward_now()  -- a lease that nobody holds may be put off
+            or (l.holder_id is not null and not onward_server_is_young(l.seconds)
+                and not exists (select from living_holders h where h.holder_id = l.holder_id))));
 
 -- A hint for the workers: "look at this run". It is a job of Procrastinate's, deferred in the transaction that writes
 -- the run's row, and it decides nothing. Where no worker ever was, the queue is not there and nobody needs a hint.

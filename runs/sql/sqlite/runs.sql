@@ -51,7 +51,17 @@ update runs set spent_micros = spent_micros + :micros, input_tokens = input_toke
                 output_tokens = output_tokens + :output_tokens
 where run_id = :run_id
   and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch)
-returning spent_micros;
+returning spent_micros, input_tokens + output_tokens as tokens;
+
+-- name: is_cancelled
+-- Asked twice a second by whoever drives.
+select 1 as asked from runs where run_id = :run_id and status = 'cancel_requested';
+
+-- name: count_failure
+-- A run that is to be cancelled could not be stopped now.
+update runs set failures = failures + 1
+where run_id = :run_id
+  and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch);
 
 -- name: note_progress
 -- A finished step: transient failures and take-overs before it no longer count.

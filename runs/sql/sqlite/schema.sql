@@ -121,4 +121,5 @@ select r.run_id, r.workflow_version, r.status, l.epoch, l.holder_id,
 from runs r left join leases l using (run_id)
 where (r.status = 'queued' and (r.wake_at is null or r.wake_at <= onward_now()))
    or (r.status in ('running', 'cancel_requested')
-       and (l.holder_id is null or l.expires_at <= onward_now() or not onward_holder_alive(l.holder_id)));
+       and (l.run_id is null or l.expires_at <= onward_now()  -- a lease that nobody holds may be put off
+            or (l.holder_id is not null and not onward_holder_alive(l.holder_id))));
