@@ -22,7 +22,7 @@ from typing import Any, Literal, cast
 from langgraph.types import StateSnapshot
 
 Json = dict[str, Any]
-Ending = Literal["published", "rejected", "unverified"]
+Ending = Literal["published", "rejected", "unverified", "done"]  # done: a graph of somebody's, see runs.foreign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,18 +59,19 @@ class Continue:
 class Resume:
     """Answer the pending interrupts. The values are only the wake-up; the ledger holds the decision."""
 
-    answers: Mapping[str, Json]
+    answers: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Wait:
     """A person has to decide first: `reason` is "approval", "question", or "unknown_outcome".
 
-    `action_ids` name what about, where it is about actions.
+    `action_ids` name what about, where it is about actions; `questions` are the ids of those of somebody's graph.
     """
 
     action_ids: tuple[str, ...]
     reason: str = "approval"
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
