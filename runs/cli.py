@@ -114,6 +114,41 @@ def migrate(
 
 
 @app.command()
+def fork(
+    run_id: RunId,
+    from_: Annotated[str, typer.Option("--from", metavar="STEP", help="Begin just before this step: analyze#2, test.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="What differs: model, ask (several times), budget, deadline."),
+    ] = None,
+    queue: Annotated[bool, typer.Option("--queue", help="Only record the fork; a worker drives it.")] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Start a new run where another one stood, with something changed. Effects and approvals are the fork's own."""
+    from runs.commands import fork
+
+    request = fork.Request(run_id=run_id, step=from_, settings=set_ or (), queue=queue)
+    return fork.fork(request, store=store, output=output)
+
+
+@app.command()
+def cancel(
+    run_id: RunId,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the run has stopped, also where a living driver stops it.")
+    ] = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Stop a run for good. What was not sent is withdrawn, what was sent is listed and taken back where it can be."""
+    from runs.commands import cancel
+
+    return cancel.cancel(run_id, reason=reason, wait=wait, store=store, output=output)
+
+
+@app.command()
 def show(
     run_id: RunId,
     events: Annotated[bool, typer.Option("--events", help="The run's whole history, one event a line.")] = False,

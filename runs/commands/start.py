@@ -63,7 +63,7 @@ def made(request: Request, store: StoreKind | None) -> Generator[tuple[Opened, R
     check_input(request.path)
     deadline = parse_deadline(request.deadline)
     _check_asks(request)
-    _check_model(request.model)
+    check_model(request.model)
     from runs.commands.services import opened, settings_for
 
     with opened(settings_for(store)) as place:
@@ -75,7 +75,7 @@ def _check_asks(request: Request) -> None:
         raise UsageError("A question given with --ask is empty.")
 
 
-def _check_model(spec: str | None) -> None:
+def check_model(spec: str | None) -> None:
     """A model that cannot be had is said before there is a run."""
     if spec is not None:
         from graph.models import load_model
@@ -85,19 +85,18 @@ def _check_model(spec: str | None) -> None:
 
 def _create(opened: Opened, request: Request, deadline: timedelta | datetime | None) -> Run:
     """The row, with what it needs to be driven to its end without a person where `--approve` says so."""
-    from graph.versions import CURRENT
+    from graph.versions import CURRENT, VERSIONS
     from runs import local_ledger, registry
     from runs.commands.services import objects_of
 
     settings = opened.settings
     now = opened.database.now()
-    deadline_at = now + deadline if isinstance(deadline, timedelta) else deadline
-    if deadline_at is not None and deadline_at <= now:
-        raise UsageError(f"The deadline {deadline_at.isoformat()} has passed already.")
+    deadline_at = None if deadline is None else _instant(deadline, now)
     with local_ledger.connect(settings) as ledger:
         new = registry.NewRun(
             owner=settings.principal,
             workflow_version=CURRENT,
+            allowed_kinds=sorted(VERSIONS[CURRENT].allowed_kinds),
             store=settings.store,
             ledger=local_ledger.ledger_id(settings),
             asks=request.asks,
@@ -115,6 +114,20 @@ def _create(opened: Opened, request: Request, deadline: timedelta | datetime | N
 
 def _grant(ledger: LedgerClient, run_id: str, expires_at: datetime) -> None:
     ledger.grant(run_id, kind="report.publish", expires_at=expires_at)
+
+
+def deadline_from(text: str, now: datetime) -> datetime:
+    """The instant that a deadline as typed means. Raises UsageError also for one that has passed."""
+    parsed = parse_deadline(text)
+    assert parsed is not None
+    return _instant(parsed, now)
+
+
+def _instant(deadline: timedelta | datetime, now: datetime) -> datetime:
+    instant = now + deadline if isinstance(deadline, timedelta) else deadline
+    if instant <= now:
+        raise UsageError(f"The deadline {instant.isoformat()} has passed already.")
+    return instant
 
 
 def parse_deadline(text: str | None) -> timedelta | datetime | None:

@@ -13,10 +13,13 @@ from typing import Any
 import psycopg
 
 from onward_ledger.database import SqliteDatabase
+from onward_ledger.objects import Objects
 from runs import registry
+from runs.fork import Change, find_point, fork, points
 from runs.migrate import apply, rehearse
+from runs.parts import Workflow
 from tests.support.runs_processes import driving, store_of
-from tests.support.two_versions import NEXT, two_versions
+from tests.support.two_versions import NEXT, NoLedger, build_asking, node_name, two_versions
 
 KILLED = 99
 
@@ -52,6 +55,17 @@ def migrating(folder: Path, spec: dict[str, str], run_id: str, number: int) -> d
         rehearsed = rehearse(store, database, registry.get(database, run_id), NEXT, two_versions())
         count = end_before(number, database)
         apply(store, database, rehearsed)
+    return {"exchanges": count[0]}
+
+
+def forking(folder: Path, spec: dict[str, str], run_id: str, objects: str, number: int) -> dict[str, Any]:
+    """Fork a run from the step `write_draft`, and end before the n-th exchange."""
+    store = store_of(spec)
+    with closing(store.database("forking")) as database:
+        parent = registry.get(database, run_id)
+        point = find_point(points(database, parent, Workflow(build=build_asking), node_name), "write_draft")
+        count = end_before(number, database)
+        fork(database, Objects(objects), NoLedger(), parent, point, Change(), owner="bob")
     return {"exchanges": count[0]}
 
 

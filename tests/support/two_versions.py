@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from langgraph.types import interrupt
 
 from graph.migrations import Migrate, Migrated, Values
 from graph.versions import Version
+from onward_ledger.action import Action
 from onward_ledger.objects import Objects
-from runs.drive import Workflow
+from runs.parts import Workflow
 from tests.support.runs_world import STEPS, VERSION, MemoryLedger, State, TestContext, build, parts
 
 NEXT = "next"
@@ -68,20 +69,37 @@ def to_next(values: Values) -> Migrated:
     return Migrated(values={**values, "audience": "everybody"}, as_node=log[-1] if log else "__start__")
 
 
+def node_name(node: str, _: Mapping[str, Any]) -> str:
+    """Steps are called as their nodes, but for the renamed one."""
+    return "deliver" if node == "publish" else node
+
+
+class NoLedger:
+    """A ledger for forks that carry no effect: it holds what it is given, and performs nothing."""
+
+    def __init__(self, actions: Sequence[Action] = ()) -> None:
+        self._actions = tuple(actions)
+
+    def actions(self, run_id: str | None = None, *_: Any, **__: Any) -> tuple[Action, ...]:
+        return self._actions
+
+    def fence(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("nothing is to be performed")
+
+    perform = fence
+
+
 def two_versions(migrate: Migrate = to_next) -> dict[str, Version]:
     """Both versions, as `graph.versions` would hold them."""
 
-    def name_of(node: str, _: Mapping[str, Any]) -> str:
-        return "deliver" if node == "publish" else node
-
     kinds = frozenset({"test"})
-    first = Version(name=VERSION, build=build_asking, recursion_limit=25, allowed_kinds=kinds, step_of=name_of)
+    first = Version(name=VERSION, build=build_asking, recursion_limit=25, allowed_kinds=kinds, step_of=node_name)
     second = Version(
         name=NEXT,
         build=build_next,
         recursion_limit=25,
         allowed_kinds=kinds,
-        step_of=name_of,
+        step_of=node_name,
         migrations={VERSION: migrate},
     )
     return {VERSION: first, NEXT: second}

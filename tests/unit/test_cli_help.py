@@ -26,6 +26,7 @@ COMMANDS = (
     "run",
     "resume",
     "migrate",
+    "fork",
     "show",
     "list",
     "approve",

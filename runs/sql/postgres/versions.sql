@@ -6,10 +6,6 @@ update runs set workflow_version = %(target)s, version = version + 1, updated_at
 where run_id = %(run_id)s and version = %(version)s and workflow_version = %(source)s
   and exists (select from leases l where l.run_id = runs.run_id and l.epoch = %(epoch)s::bigint);
 
--- name: living_versions
--- What living workers serve: one row per worker.
-select w.versions from workers w join living_holders h using (holder_id);
-
 -- name: unfinished_versions
 -- How many runs have not ended, by workflow version.
 select workflow_version, count(*) as runs from runs where finished_at is null

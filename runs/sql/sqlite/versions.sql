@@ -6,10 +6,6 @@ update runs set workflow_version = :target, version = version + 1, updated_at = 
 where run_id = :run_id and version = :version and workflow_version = :source
   and exists (select 1 from leases l where l.run_id = runs.run_id and l.epoch = :epoch);
 
--- name: living_versions
--- What living workers serve: one row per worker.
-select versions from workers where onward_holder_alive(holder_id);
-
 -- name: unfinished_versions
 -- How many runs have not ended, by workflow version.
 select workflow_version, count(*) as runs from runs where finished_at is null
