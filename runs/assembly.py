@@ -15,6 +15,8 @@ from runs.checkpoints import set_up_through
 from runs.drain import Drain
 from runs.drive import Parts, Seat, Workflow
 from runs.errors import UsageError
+from runs.foreign.serving import Serving
+from runs.parts import FOREIGN
 from runs.registry import Run
 from runs.settings import Settings
 from runs.store import open_store
@@ -24,13 +26,22 @@ from tools.query import QueryServer
 
 
 @contextmanager
-def parts_for(settings: Settings, drain: Drain, *, driver_kind: str = "driver") -> Generator[Parts]:
-    """Everything that driving needs: Postgres and the ledger are started where they are local and do not run."""
+def parts_for(
+    settings: Settings, drain: Drain, *, driver_kind: str = "driver", graph: str | None = None
+) -> Generator[Parts]:
+    """Everything that driving needs: Postgres and the ledger are started where they are local and do not run.
+
+    `graph`: whose graphs this process drives, if not those that runs name themselves.
+    """
     store = open_store(settings)
     objects = Objects(settings.objects_url)
     with closing(store.database()) as database, ExitStack() as stack:
         set_up_through(database, store)
         ledger = stack.enter_context(local_ledger.connect(settings))
+        serving, agent = (
+            Serving(graph, objects, lambda: local_ledger.endpoint(settings)),
+            agent_context(ledger, objects),
+        )
         yield Parts(
             store=store,
             open_database=lambda: database,
@@ -38,12 +49,13 @@ def parts_for(settings: Settings, drain: Drain, *, driver_kind: str = "driver") 
             ledger_id=local_ledger.ledger_id(settings),
             objects_url=objects.url,
             workflow=served_workflow,
-            make_context=agent_context(ledger, objects),
+            make_context=lambda seat: serving.context(seat) if seat.run.kind == FOREIGN else agent(seat),
             check_run=check_model,
             scratch=settings.scratch,
             lease_seconds=settings.lease_seconds,
             drain=drain,
             driver_kind=driver_kind,
+            foreign=serving.workflow,
         )
 
 
@@ -55,6 +67,8 @@ def served_workflow(version: str) -> Workflow:
 
 def check_model(run: Run) -> None:
     """Raise UsageError when the run's model cannot be had here: a missing package or key fails no run."""
+    if run.kind == FOREIGN:
+        return  # its models are its own affair
     try:
         load_model(run.model)
     except ModelNotFound as error:
@@ -85,6 +99,7 @@ def agent_context(ledger: LedgerClient, objects: Objects) -> Callable[[Seat], Ab
                     seat.epoch,
                     on_answer=lambda action: recorder.receipt(action, replayed=action.replayed),
                     check=recorder.check,
+                    allowed_kinds=run.allowed_kinds,
                 ),
                 files=Files(objects, run.run_id),
                 recorder=recorder,

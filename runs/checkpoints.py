@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -85,6 +85,33 @@ class _Guard:
         """See BaseCheckpointSaver."""
         self.check()
         super().put_writes(config, writes, task_id, task_path)  # pyright: ignore[reportAttributeAccessIssue]
+
+    # For ainvoke. In the loop's own thread: a millisecond each, and so they commit in the order of their calls.
+
+    async def aget_tuple(self, config: RunnableConfig) -> Saved | None:
+        """See BaseCheckpointSaver."""
+        return self.get_tuple(config)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """See BaseCheckpointSaver."""
+        return self.put(config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """See BaseCheckpointSaver."""
+        self.put_writes(config, writes, task_id, task_path)
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Saved]:
+        """See BaseCheckpointSaver."""
+        for each in self.list(config, **options):  # pyright: ignore[reportAttributeAccessIssue]
+            yield each
 
 
 class FencedPostgresSaver(_Guard, PostgresSaver):

@@ -70,7 +70,7 @@ class Crew:
         Raises what that one found missing: ServiceUnreachable, UsageError, or another RunError.
         """
         answer, asked = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_be_first, args=(self._settings, asked), name="first")
+        process = self._context.Process(target=_be_first, args=(self._settings, asked, self._graph), name="first")
         process.start()
         asked.close()
         try:
@@ -155,11 +155,11 @@ async def _ended(process: ForkServerProcess) -> None:
 _REFUSALS: dict[int, type[RunError]] = {Exit.UNREACHABLE: ServiceUnreachable, Exit.USAGE: UsageError}
 
 
-def _be_first(settings: Settings, answer: Connection[Any, Any]) -> None:
+def _be_first(settings: Settings, answer: Connection[Any, Any], graph: str | None) -> None:
     """The whole life of the fork that prepares."""
     from runs.crew_member import prepare
 
-    answer.send(prepare(settings))
+    answer.send(prepare(settings, graph))
 
 
 def be_driver(run_id: str, settings: Settings, life: Connection[Any, Any], log: Path, graph: str | None) -> None:

@@ -17,6 +17,7 @@ from onward_ledger.errors import LedgerError, LedgerUnreachable
 from runs import assembly, drive, local_ledger, local_postgres
 from runs.drain import Drain, drain_on_signals
 from runs.errors import Exit, RunError
+from runs.foreign.workflow import check_all
 from runs.queue_tables import set_up_queue
 from runs.settings import Settings
 
@@ -40,12 +41,14 @@ gc.freeze()  # what is shared with every fork is not walked, and so not copied, 
 PRELOADED = (assembly, build, drive, local_ledger, local_postgres, nodes)
 
 
-def prepare(settings: Settings) -> tuple[int, str]:
+def prepare(settings: Settings, graph: str | None = None) -> tuple[int, str]:
     """Start and set up what drives need, once for all of them. (0, "") or an exit code and a sentence."""
     try:
         with assembly.parts_for(settings, Drain()) as parts, closing(parts.store.database("onward set-up")) as database:
             assert isinstance(database, PostgresDatabase)
             set_up_queue(database)
+        if graph is not None:
+            check_all(graph)
     except RunError as error:
         return error.exit_code, error.message
     except (DatabaseError, LedgerError) as error:
@@ -58,7 +61,7 @@ def drive_once(run_id: str, settings: Settings, graph: str | None = None) -> int
     drain = Drain()
     drain_on_signals(drain)
     try:
-        with assembly.parts_for(settings, drain, driver_kind="worker") as parts:
+        with assembly.parts_for(settings, drain, driver_kind="worker", graph=graph) as parts:
             return int(drive.drive(run_id, parts).exit_code)
     except RunError as error:
         return _said(error, error.exit_code)

@@ -139,7 +139,7 @@ def _attached(settings: Settings, principal: str) -> tuple[LedgerClient, Health]
 
 
 def _opened(settings: Settings, principal: str) -> tuple[LedgerClient, Health]:
-    url, token = _endpoint(settings)
+    url, token = endpoint(settings)
     client = LedgerClient(url, token, principal=principal)
     try:
         return client, client.health()
@@ -184,7 +184,8 @@ def stop(settings: Settings) -> bool:
     return stopped
 
 
-def _endpoint(settings: Settings) -> tuple[str, str]:
+def endpoint(settings: Settings) -> tuple[str, str]:
+    """The URL and the token of the ledger that `connect` speaks to."""
     if settings.ledger_url is not None:
         return settings.ledger_url, _external_token(settings)
     address = ensure(settings)

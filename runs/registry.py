@@ -148,6 +148,11 @@ class Run:
         return "alive" if self.expires_at is not None and self.expires_at > self.now_at else "hanging"
 
     @property
+    def tokens(self) -> int:
+        """What its model calls have used so far, input and output together, over all epochs."""
+        return self.input_tokens + self.output_tokens
+
+    @property
     def input(self) -> dict[str, Any]:
         """The reference to the staged input, as the graph's state holds it."""
         return {
@@ -198,6 +203,12 @@ def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"The input {path} cannot be read: {error.strerror}.") from error
+    name = os.fsencode(path.name).decode("utf-8", "replace")  # a file's name need not be text
+    return create_from(database, objects, data, name, new)
+
+
+def create_from(database: Database, objects: Objects, data: bytes, name: str, new: NewRun) -> Run:
+    """The same from bytes; `name` is what the input is called."""
     run_id = str(uuid.uuid4())
     staged = Files(objects, run_id).put(data)
     row = {field.name: getattr(new, field.name) for field in fields(new)}
@@ -206,7 +217,7 @@ def create(database: Database, objects: Objects, path: Path, new: NewRun) -> Run
         "asks": list(new.asks),
         "allowed_kinds": None if new.allowed_kinds is None else list(new.allowed_kinds),
         "params": new.params or {},
-        "input_name": os.fsencode(path.name).decode("utf-8", "replace"),  # a file's name need not be text
+        "input_name": name,
         "input_key": staged["key"],
         "input_digest": staged["digest"],
         "input_size": staged["size"],

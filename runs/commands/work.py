@@ -31,6 +31,10 @@ def worker(*, concurrency: int, grace: float, graph: str | None, store: StoreKin
 
 
 def _versions(graph: str | None) -> tuple[str, ...]:
+    if graph is not None:
+        from runs.foreign.serving import versions_of
+
+        return versions_of(graph)
     from graph.versions import SERVED
 
     return tuple(SERVED)

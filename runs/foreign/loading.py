@@ -163,9 +163,22 @@ def _kind(value: object) -> str:
 
 
 def needs_async(graph: Any) -> bool:
-    """Has it a node that only ainvoke can run?"""
-    bound = [getattr(node, "bound", None) for node in graph.nodes.values()]
-    return any(getattr(node, "func", 0) is None and getattr(node, "afunc", None) is not None for node in bound)
+    """Has it a node, a tool, or a node of a graph below, that only ainvoke can run?"""
+    return any(_is_async(node) or any(map(needs_async, _graphs_of(node))) for node in graph.nodes.values())
+
+
+def _is_async(node: Any) -> bool:
+    bound = getattr(node, "bound", None)
+    if getattr(bound, "func", 0) is None and getattr(bound, "afunc", None) is not None:
+        return True
+    tools = getattr(bound, "tools_by_name", None)  # a ToolNode
+    found = tools.values() if isinstance(tools, dict) else ()
+    return any(getattr(tool, "func", 0) is None and getattr(tool, "coroutine", None) is not None for tool in found)
+
+
+def _graphs_of(node: Any) -> list[Any]:
+    """Graphs that a node runs."""
+    return [below for below in getattr(node, "subgraphs", None) or () if hasattr(below, "nodes")]
 
 
 def is_functional(graph: Any) -> bool:
@@ -176,12 +189,31 @@ def is_functional(graph: Any) -> bool:
 
 
 def own_checkpointers(graph: Any) -> list[str]:
-    """Subgraphs that keep a checkpointer of their own, which we do not replace."""
+    """Nodes whose graph keeps a checkpointer of its own, which we do not replace."""
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    found: list[str] = []
-    for name, node in graph.nodes.items():
-        for below in getattr(node, "subgraphs", None) or ():
-            if isinstance(getattr(below, "checkpointer", None), BaseCheckpointSaver):
-                found.append(name)
+    return _where(graph, lambda below: isinstance(getattr(below, "checkpointer", None), BaseCheckpointSaver))
+
+
+def inner_breakpoints(graph: Any) -> list[str]:
+    """Nodes whose graph has breakpoints."""
+    return _where(graph, lambda below: bool(below.interrupt_before_nodes or below.interrupt_after_nodes))
+
+
+def _where(graph: Any, holds: Callable[[Any], bool]) -> list[str]:
+    return [name for name, node in graph.nodes.items() if any(holds(below) for below in _graphs_of(node))]
+
+
+def classes_in(file: Path, *folders: Path) -> set[tuple[str, str]]:
+    """Classes of theirs, as a checkpoint names them: only these, and LangGraph's own, are revived from one."""
+    places = {package_top(file), file.parent, *folders}
+    found: set[tuple[str, str]] = set()
+    for name, module in list(sys.modules.items()):
+        source = getattr(module, "__file__", None)
+        if source and not places.isdisjoint(Path(source).parents) and "site-packages" not in source:
+            found |= {(name, key) for key, value in list(vars(module).items()) if _is_class_of(value, name)}
     return found
+
+
+def _is_class_of(value: object, module: str) -> bool:
+    return isinstance(value, type) and value.__module__ == module
