@@ -36,7 +36,7 @@ from onward_ledger.action import Status as ActionStatus
 from onward_ledger.database import Database
 from onward_ledger.errors import InProgress, NotFound, StaleEpoch
 from onward_ledger.values import Fence
-from runs import cancelling, events, lease, registry, stopping
+from runs import cancelling, events, lease, looking, registry, stopping
 from runs.checkpoints import open_saver
 from runs.clock import check_clock, follow_head
 from runs.endings import Drained, Ending, Failed, Poison, describe, end_drive
@@ -44,6 +44,7 @@ from runs.errors import OtherVersion, UsageError
 from runs.failures import meaning
 from runs.heartbeat import Heartbeat
 from runs.holder import Holder, host_name
+from runs.looking import Looked
 from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait
 from runs.outcome import Outcome
 from runs.parts import EPOCH, FOREIGN, Answers, Driveable, Graph, Parts, Seat, Workflow
@@ -74,8 +75,17 @@ def drive(run_id: str, parts: Parts) -> Outcome:
         workflow = _look(run, parts)
         check_clock(asked, run.now_at, answered)
         holder = stack.enter_context(closing(parts.store.open_holder(parts.driver_kind, run, database)))
-        claim = lease.claim(parts.store, database, run_id, holder, lease_seconds=parts.lease_seconds, seen=run)
-        return _Drive(parts, workflow, holder, database, claim).go()
+        looked = looking.look(database, run)
+        claim = lease.claim(
+            parts.store,
+            database,
+            run_id,
+            holder,
+            lease_seconds=parts.lease_seconds,
+            seen=run,
+            looked=looked.to_json(),
+        )
+        return _Drive(parts, workflow, holder, database, claim, looked).go()
 
 
 def _look(run: Run, parts: Parts) -> Driveable | None:
@@ -110,13 +120,20 @@ class _Drive:
     """One claimed run under one epoch, from the claim to the release."""
 
     def __init__(
-        self, parts: Parts, workflow: Driveable | None, holder: Holder, database: Database, claim: lease.Claim
+        self,
+        parts: Parts,
+        workflow: Driveable | None,
+        holder: Holder,
+        database: Database,
+        claim: lease.Claim,
+        looked: Looked,
     ) -> None:
         self._parts = parts
         self._served = workflow
         self._holder = holder
         self._database = database
         self._run = claim.run
+        self._looked = looked
         self._token = uuid.uuid4().hex[:8]
         self._stalled = claim.run.takeovers > 0 or claim.run.failures > 0
         self._begin_epoch(claim.epoch)
@@ -158,8 +175,11 @@ class _Drive:
     def _on_the_way(self) -> Ending:
         try:
             fence = self._announce()
+            counts = {"actions": len(fence.actions), "unsettled": len(fence.unsettled)}
+            self._recorder.record("announced", counts)
             if self._run.status is Status.CANCEL_REQUESTED or fence.closed_at is not None:
                 return self._to_a_stop()
+            self._looked.refuse(self._run)
             if self._run.takeovers > POISON_TAKEOVERS:
                 return self._poison()
             if (open_question := self._settle(fence)) is not None:

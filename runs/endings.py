@@ -35,7 +35,6 @@ from runs.next_move import Broken, Finish, Wait
 from runs.outcome import Outcome
 from runs.registry import Run, Status
 
-
 # What a graph comes to when its work is done.
 DONE = ("published", "done")
 
@@ -197,7 +196,7 @@ def _finished(ending: Finish) -> _Move:
     if ending.outcome == "published":
         return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, "The report is published.", Exit.OK))
     if ending.outcome == "done":
-        return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, "The graph has come to its end.", Exit.OK))
+        return _Move(word="succeed", outcome=_outcome(Status.SUCCEEDED, None, "The graph is at its end.", Exit.OK))
     if ending.outcome == "rejected":
         return _failed("rejected", "The report was rejected; nothing was published.", Exit.FAILED)
     return _failed("unverified", "The report did not pass its test; the last draft is kept.", Exit.FAILED)

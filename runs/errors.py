@@ -14,7 +14,8 @@
     │   └── ClockSkew            4   indefinite  this machine's clock, or a checkpoint's, is too far off
     ├── WaitingForPerson         5   definite    a person has to decide first
     ├── HandedBack               6   indefinite  stopped at a safe place; `onward resume` goes on
-    ├── LimitReached             7   definite    the run's deadline or budget is used up
+    ├── LimitReached             7   definite    the run's deadline, budget or attempts are used up
+    ├── NotPermitted             1   definite    whoever the run acts for may not do this (any more)
     ├── UnknownOutcome           8   definite    nobody but a person can say whether an effect happened
     └── ServiceUnreachable       9   indefinite  a database or the ledger does not answer
 
@@ -135,13 +136,17 @@ class HandedBack(RunError):
 
 
 class LimitReached(RunError):
-    """The run's deadline or budget is used up. `limit` is "deadline" or "budget"."""
+    """The run's deadline, budget or attempts are used up. `limit` is "deadline", "budget" or "attempts"."""
 
     exit_code = Exit.LIMIT
 
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
+
+
+class NotPermitted(RunError):
+    """Whoever the run acts for may not do this, or may not act any more."""
 
 
 class UnknownOutcome(RunError):

@@ -4,8 +4,10 @@ Kinds, and what `data` holds:
 
     created              {}
     status               {"from", "to", "reason"}                       every transition
+    looked               {"cancel", "owner", "seconds_left", "micros_left", "tokens_left", "version"}   runs.looking
     claimed              {"why", "before", "host", "pid", "former_host", "former_pid"}   before: the old epoch or 0
     epoch_raised         {"from", "to"}                                         the ledger's fence was ahead
+    announced            {"actions", "unsettled"}                       what the ledger has recorded of the run
     settled              {"action_id", "kind", "before", "status"}      what an older epoch had left open
     continued            {"move"}                                       where the driver goes on
     step_started         {"attempt"}        step_finished  {}           progress  {"text", "done", "total"}
@@ -18,6 +20,7 @@ Kinds, and what `data` holds:
     cancel_requested     {"principal", "reason"}                        somebody wants it stopped
     cancel_report        {"principal", "reason", "closed_at", "sent", "compensations", "unknown", "withdrawn"}
     poison               {"takeovers", "evidence"}                      set aside; the last events before
+    driver_ended         {"pid", "exit_code", "seconds"}                a worker saw it end without a word
     error                {"error", "message", "definite"}
 """
 

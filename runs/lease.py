@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from onward_ledger.database import Database, Transaction, statement
 from runs import events, registry
@@ -65,8 +66,9 @@ def claim(
     lease_seconds: float,
     patience_seconds: float = PATIENCE_SECONDS,
     seen: Run | None = None,
+    looked: Mapping[str, Any] | None = None,
 ) -> Claim:
-    """Take the run for this process under a new epoch. `seen`: a look at it that was just had.
+    """Take the run for this process under a new epoch. `seen`: a look at it that was just had; `looked`: its findings.
 
     Raises RunNotFound, RunFinished, WaitingForPerson, DrivenElsewhere (naming pid and host), or StateChanged when it
     lost a race that left nobody driving.
@@ -82,7 +84,7 @@ def claim(
             seen_gone = (run.holder_id, run.epoch)
             time.sleep(_until_second_look(run, store.second_look_seconds))
         elif why not in ("alive", "unclear"):
-            return _take(store, database, run, why, holder, lease_seconds)
+            return _take(store, database, run, why, holder, lease_seconds, looked)
         elif time.monotonic() - began < (patience_seconds if dead else min(DYING_SECONDS, patience_seconds)):
             time.sleep(_POLL_SECONDS)
         else:
@@ -97,10 +99,18 @@ def _until_second_look(run: Run, apart: float) -> float:
     return max(apart - since, 0.0) if since < STALE_LOOK_SECONDS else apart
 
 
-def _take(store: Store, database: Database, seen: Run, why: Why, holder: Holder, lease_seconds: float) -> Claim:
+def _take(
+    store: Store,
+    database: Database,
+    seen: Run,
+    why: Why,
+    holder: Holder,
+    lease_seconds: float,
+    looked: Mapping[str, Any] | None,
+) -> Claim:
     before = seen.epoch or 0
     with store.taking_over(database, seen) as tx:
-        taken = _next_epoch(tx, seen, why, before, holder, lease_seconds)
+        taken = _next_epoch(tx, seen, why, before, holder, lease_seconds, looked)
         holder.check_session()
     if taken is None:
         now = registry.get(database, seen.run_id)
@@ -111,7 +121,15 @@ def _take(store: Store, database: Database, seen: Run, why: Why, holder: Holder,
     return Claim(run=taken, epoch=before + 1, why=why, before=before)
 
 
-def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holder, lease_seconds: float) -> Run | None:
+def _next_epoch(
+    tx: Transaction,
+    seen: Run,
+    why: Why,
+    before: int,
+    holder: Holder,
+    lease_seconds: float,
+    looked: Mapping[str, Any] | None,
+) -> Run | None:
     """Run row first, then lease row; the claim holds if both are as they were seen. The run under the new epoch."""
     mine = {"run_id": seen.run_id}
     answers = tx.at_once(statement("lock_run", **mine), statement("lock_lease", **mine))
@@ -133,6 +151,8 @@ def _next_epoch(tx: Transaction, seen: Run, why: Why, before: int, holder: Holde
         reason=seen.reason if seen.status is Status.CANCEL_REQUESTED else None,
     )
     assert moved, "both rows are locked and were compared, so the epoch and the version are what was seen"
+    if looked is not None:
+        events.send(tx, seen.run_id, "looked", dict(looked), epoch=before + 1)
     events.send(tx, seen.run_id, "claimed", {"why": why, "before": before, **_who(seen)}, epoch=before + 1)
     row = tx.one("run", **mine)
     assert row is not None

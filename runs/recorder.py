@@ -30,6 +30,8 @@ class DriveRecorder:
         self._heartbeat = heartbeat
         self._budget_micros = run.budget_micros
         self._spent_micros = run.spent_micros
+        self._budget_tokens = run.budget_tokens
+        self._tokens = run.tokens
         self._deadline_at = run.deadline_at
         # The database's clock at the claim, carried on by this process's own: no question to it per check.
         self._deadline = None
@@ -44,6 +46,9 @@ class DriveRecorder:
         if self._budget_micros is not None and self._spent_micros >= self._budget_micros:
             spent, budget = self._spent_micros / MICROS, self._budget_micros / MICROS
             raise LimitReached(f"The budget of this run is used up: {spent:.2f} of {budget:.2f} US$.", limit="budget")
+        if self._budget_tokens is not None and self._tokens >= self._budget_tokens:
+            used, tokens = f"{self._tokens:,}", f"{self._budget_tokens:,}"
+            raise LimitReached(f"The budget of this run is used up: {used} of {tokens} tokens.", limit="budget")
 
     def record(self, kind: str, data: dict[str, Any], *, step: str | None = None) -> None:
         """Append one event under this epoch."""
@@ -111,6 +116,7 @@ class DriveRecorder:
         row = self._write(events.numbered(self._run_id, "model_call_finished", data, epoch=self._epoch), spent)
         assert row is not None
         self._spent_micros = row["spent_micros"]
+        self._tokens = row["tokens"]
 
     def receipt(self, action: Action, *, replayed: bool) -> None:
         """See Recorder. An action without a receipt yet is recorded as what it is: prepared, failed, unknown."""

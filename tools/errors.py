@@ -5,6 +5,7 @@
     ├── QuestionError        definite     a question does not fit the workbook it is asked of
     ├── ReaderDied           indefinite   the process that reads the workbook ended without an answer
     ├── QueryError           by kind      a query was refused, failed, or was stopped
+    ├── NotPermitted         definite     the run may not use this kind of effect
     ├── ReadsDiffer          definite     two reads of one input do not agree on what a cell is
     └── DigestMismatch       definite     stored bytes are not the bytes that were put there
 
@@ -39,6 +40,10 @@ class ReaderDied(ToolError):
     """The process that reads the workbook ended without an answer: killed, or out of memory."""
 
     definite = False
+
+
+class NotPermitted(ToolError):
+    """The run may not use this kind of effect: it was not among its rights when it was made."""
 
 
 class QuestionError(ToolError):
