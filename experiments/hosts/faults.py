@@ -20,15 +20,20 @@ import psycopg
 from experiments.hosts import postgres
 from experiments.hosts.cuts import How
 from experiments.hosts.gate import OPEN, Orders, Where
+from experiments.hosts.network import Host
 from experiments.hosts.scene import FAULT_SECONDS, NotStruck, Scene
 from experiments.hosts.skew import HOUR
 from experiments.hosts.stand import LEASE_SECONDS
 
 Target = Literal["Postgres", "the ledger"]
 
+Lasting = Literal["within the lease", "past the lease", "for long"]
+
 SHORT_SECONDS = 0.5  # beside what cutting and looking take; a lease is several seconds
+LONG_SECONDS = 30.0  # TCP tries again after ever longer pauses: what was cut for long must still be back soon
 DOWN_SECONDS = 1.0  # how long a killed server stays away
 FULL_SECONDS = 3.0
+MORE_RUNS = 3
 TERMINATIONS = 8
 COMMITS_CUT = 12
 MOST_BETWEEN_CUTS = 9
@@ -50,24 +55,37 @@ class Fault:
     thefts: bool = True
 
 
-def cut(scene: Scene, *, targets: tuple[Target, ...], how: How, past_lease: bool) -> None:
+def cut(scene: Scene, *, targets: tuple[Target, ...], how: How, lasting: Lasting) -> None:
     """The victim is cut off in the middle of its runs, and joined again before or after its lease ends."""
-    places = {
-        "Postgres": (scene.database, postgres.PORT),
-        "the ledger": (scene.ledger, scene.stand.ledger_port),
-    }
     scene.wait_until_busy([scene.victim.host])
-    with scene.cut_off(scene.victim.host, [places[target] for target in targets], how):
+    with scene.cut_off(scene.victim.host, [_place(scene, target) for target in targets], how):
         scene.struck([scene.victim.host])
-        if not past_lease:
+        if lasting == "within the lease":
             scene.wait(SHORT_SECONDS)
         elif "Postgres" in targets:
             if not scene.load.wait(lambda: not scene.open_hits(), FAULT_SECONDS):
-                scene.note(f"{len(scene.open_hits())} runs of the worker that was cut off were not taken over.")
+                scene.wrong.append("runs of the worker that was cut off were not taken over")
         else:
             scene.wait(LEASE_SECONDS * 1.5)
-    if not past_lease:
+        if lasting == "for long":
+            scene.wait(LONG_SECONDS)
+    if lasting == "within the lease":
         scene.within_the_lease()
+    scene.healed()
+
+
+def _place(scene: Scene, target: Target) -> tuple[Host, int]:
+    return (scene.database, postgres.PORT) if target == "Postgres" else (scene.ledger, scene.stand.ledger_port)
+
+
+def begin_while_cut(scene: Scene, *, how: How) -> None:
+    """Runs begin while one worker cannot reach the ledger: it must not draw them to itself and fail them."""
+    with scene.cut_off(scene.victim.host, [_place(scene, "the ledger")], how):
+        fresh = scene.load.begin(MORE_RUNS)
+        scene.wait_until_busy([scene.other.host])
+        scene.struck([scene.other.host])
+        if not scene.load.wait(lambda: not scene.load.open(fresh), FAULT_SECONDS):
+            scene.wrong.append("runs that began while one worker was cut off did not end on the other")
     scene.healed()
 
 
@@ -92,17 +110,18 @@ def cut_ledger(scene: Scene, *, how: How) -> None:
     scene.healed()
 
 
-def kill_server(scene: Scene, *, number: signal.Signals) -> None:
-    """The server goes in the middle of everything, and comes back before any lease ends."""
+def kill_server(scene: Scene, *, number: signal.Signals, down_seconds: float) -> None:
+    """The server goes in the middle of everything, and comes back, before any lease ends or later."""
     hosts = [scene.victim.host, scene.other.host]
     scene.wait_until_busy(hosts)
     scene.struck(hosts)
     scene.stand.server.kill(number)
     if scene.stand.server.answers:
         raise NotStruck("The server was killed, and answers.")
-    scene.wait(DOWN_SECONDS)
+    scene.wait(down_seconds)
     scene.stand.server.start()
-    scene.within_the_lease()
+    if down_seconds < LEASE_SECONDS:
+        scene.within_the_lease()
     scene.healed()
 
 
@@ -207,12 +226,18 @@ def jumping_clock(scene: Scene, *, seconds: int) -> None:
 def _cuts() -> Iterator[Fault]:
     hows: tuple[How, ...] = ("silent", "refused")
     targets: tuple[tuple[Target, ...], ...] = (("Postgres",), ("the ledger",), ("Postgres", "the ledger"))
-    for between in targets:
-        for how in hows:
-            for past_lease in (False, True):
-                name = f"worker cut from {' and '.join(between)}, {how}, {'past' if past_lease else 'within'} the lease"
-                strike = partial(cut, targets=between, how=how, past_lease=past_lease)
-                yield Fault(name=name, group="cut", strike=strike, thefts=past_lease and "Postgres" in between)
+    lasting: tuple[Lasting, ...] = ("within the lease", "past the lease")
+    plans: list[tuple[tuple[Target, ...], How, Lasting]]
+    plans = [(between, how, time) for between in targets for how in hows for time in lasting]
+    plans += [(("Postgres",), "silent", "for long"), (("Postgres", "the ledger"), "silent", "for long")]
+    plans += [(between, "answers lost", "past the lease") for between in targets[:2]]
+    for between, how, time in plans:
+        name = f"worker cut from {' and '.join(between)}, {how}, {time}"
+        strike = partial(cut, targets=between, how=how, lasting=time)
+        yield Fault(name=name, group="cut", strike=strike, thefts=time != "within the lease" and "Postgres" in between)
+    for how in hows:
+        name = f"runs begin while a worker is cut from the ledger, {how}"
+        yield Fault(name=name, group="cut", strike=partial(begin_while_cut, how=how), thefts=False)
     for how in hows:
         yield Fault(name=f"both workers cut from Postgres, {how}", group="cut", strike=partial(cut_everybody, how=how))
     for how in hows:
@@ -222,8 +247,10 @@ def _cuts() -> Iterator[Fault]:
 
 def _servers() -> Iterator[Fault]:
     for name, number in (("stopped immediately", signal.SIGQUIT), ("postmaster killed", signal.SIGKILL)):
-        strike = partial(kill_server, number=number)
+        strike = partial(kill_server, number=number, down_seconds=DOWN_SECONDS)
         yield Fault(name=f"Postgres {name}, started again", group="server", strike=strike, thefts=False)
+    strike = partial(kill_server, number=signal.SIGQUIT, down_seconds=2 * LEASE_SECONDS)
+    yield Fault(name="Postgres stopped immediately, away past the lease", group="server", strike=strike)
     yield Fault(name="sessions terminated", group="server", strike=partial(terminate_backends, seed=1))
     wheres: tuple[tuple[Where, ...], ...] = (("before",), ("after",))
     for where in wheres:
