@@ -293,13 +293,42 @@ def worker(
     graph: Annotated[
         str | None, typer.Option("--graph", metavar="FILE:NAME", help="Serve a graph of your own instead.")
     ] = None,
+    owner: Annotated[int | None, typer.Option("--owner", hidden=True)] = None,
+    owner_pipe: Annotated[int | None, typer.Option("--owner-pipe", hidden=True)] = None,
     store: Store = None,
     output: Output = "table",
 ) -> int:
     """Drive queued runs, and take over runs whose driver is gone. Start as many as you like, on any machine."""
     from runs.commands import work
 
-    return work.worker(concurrency=concurrency, grace=grace, graph=graph, store=store, output=output)
+    return work.worker(
+        concurrency=concurrency,
+        grace=grace,
+        graph=graph,
+        store=store,
+        output=output,
+        owner=owner,
+        owner_pipe=owner_pipe,
+    )
+
+
+@app.command()
+def up(
+    workers: Annotated[int, typer.Option("--workers", metavar="N", help="So many workers.", min=1, max=100)] = 2,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", metavar="N", help="So many runs at once in each.", min=1, max=1000)
+    ] = 4,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="SECONDS", help="At the end, a step may take so long to finish.", min=0)
+    ] = 30.0,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="FILE:NAME", help="Serve a graph of your own instead.")
+    ] = None,
+) -> int:
+    """Run Postgres, the ledger and workers in this terminal. Ctrl-C stops them all; runs are handed back."""
+    from runs.commands import up
+
+    return up.up(workers=workers, concurrency=concurrency, grace=grace, graph=graph)
 
 
 @app.command()

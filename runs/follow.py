@@ -104,6 +104,20 @@ def _raised(told: Told, event: Event) -> str:
     return f"the ledger knows a newer epoch; this driver goes on as epoch {event.data.get('to')}"
 
 
+def _cancel_requested(told: Told, event: Event) -> str:
+    reason = event.data.get("reason")
+    asked = f"{visible(event.data.get('principal'))} asked to cancel"
+    told.current = "stopping" + (f"; {told.current}" if told.current else "")
+    return asked + (f": {visible(reason)}" if reason else "")
+
+
+def _cancel_report(told: Told, event: Event) -> str:
+    data = event.data
+    words = {"sent": "sent before", "compensations": "taken back", "unknown": "UNKNOWN", "withdrawn": "withdrawn"}
+    counted = [f"{len(data[name])} {said}" for name, said in words.items() if data.get(name)]
+    return "stopped; " + (", ".join(counted) if counted else "nothing had been sent")
+
+
 def _error(told: Told, event: Event) -> str:
     return f"{visible(event.data.get('message') or event.data.get('error'))}"
 
@@ -127,6 +141,8 @@ _WORDS: dict[str, Callable[[Told, Event], str | None]] = {
     "receipt": _receipt,
     "action": _action,
     "epoch_raised": _raised,
+    "cancel_requested": _cancel_requested,
+    "cancel_report": _cancel_report,
     "error": _error,
     "status": _status,
 }

@@ -18,6 +18,8 @@ Everything comes from durable state: the run's row, its events, the ledger's rec
     takeovers      number of take-overs after the first claim
     model_calls    {"started", "finished", "paid_amount_unknown", "input_tokens", "output_tokens", "cost_usd"}
     failures       [{"at", "epoch", "step", "error", "message"}]
+    cancel         {"principal", "reason", "requested_at", "stopped_at", "sent", "compensations", "unknown",
+                   "withdrawn"} | null                     null: nobody asked; the lists are empty before it has stopped
     deadline_at, budget_usd, created_at, updated_at, finished_at
     next_action    {"text", "commands"}
 """
@@ -120,6 +122,7 @@ def run_view(run: Run, events: Sequence[Event], recorded: Sequence[Action] | Non
         "takeovers": history.takeovers,
         "model_calls": history.model_calls | {"cost_usd": run.spent_micros / 1_000_000},
         "failures": history.failures,
+        "cancel": history.cancel,
         "deadline_at": run.deadline_at.isoformat() if run.deadline_at else None,
         "budget_usd": run.budget_micros / 1_000_000 if run.budget_micros is not None else None,
         "created_at": run.created_at.isoformat(),
@@ -138,6 +141,7 @@ class History:
     verification: Json | None = None
     takeovers: int = 0
     claimed_at: str | None = None
+    cancel: Json | None = None
     model_calls: Json = field(
         default_factory=lambda: {
             "started": 0,
@@ -220,12 +224,35 @@ def _read_call_finish(history: History, event: Event) -> None:
         calls[tokens] += event.data.get(tokens) or 0
 
 
+_NOT_STOPPED: Json = {"stopped_at": None, "sent": [], "compensations": [], "unknown": [], "withdrawn": []}
+
+
+def _read_cancel(history: History, event: Event) -> None:
+    asked = {"principal": event.data.get("principal"), "reason": event.data.get("reason")}
+    history.cancel = {**asked, "requested_at": event.created_at.isoformat(), **_NOT_STOPPED}
+
+
+def _read_cancel_report(history: History, event: Event) -> None:
+    """The receipts themselves are told with the actions."""
+    data, lists = event.data, ("sent", "compensations")
+    told = {name: [_without_receipt(each) for each in data[name]] for name in lists}
+    told |= {name: list(data[name]) for name in ("unknown", "withdrawn")}
+    before = history.cancel or {"principal": data["principal"], "reason": data["reason"], "requested_at": None}
+    history.cancel = {**before, "stopped_at": event.created_at.isoformat(), **told}
+
+
+def _without_receipt(told: Json) -> Json:
+    return {name: value for name, value in told.items() if name != "receipt"}
+
+
 _READERS = {
     "claimed": _read_claim,
     "step_started": _read_start,
     "step_finished": _read_finish,
     "progress": _read_progress,
     "error": _read_error,
+    "cancel_requested": _read_cancel,
+    "cancel_report": _read_cancel_report,
     "model_call_started": _read_call_start,
     "model_call_finished": _read_call_finish,
 }
@@ -314,6 +341,8 @@ def next_action(run: Run, waiting: Action | None = None, unknown: Sequence[str] 
     """What would bring the run on, in words and as commands."""
     short = run.run_id[:8]
     resume = [f"onward resume {short}"]
+    if run.status is Status.CANCEL_REQUESTED:
+        return _stopping(run, short)
     if run.driver == "alive":
         return _next(f"Nothing to do: process {run.pid} on {run.host} drives it.", [f"onward show {short}"])
     if run.driver == "gone":
@@ -324,9 +353,18 @@ def next_action(run: Run, waiting: Action | None = None, unknown: Sequence[str] 
         return _unknown(unknown, short) if run.reason == "unknown_outcome" else _undecided(waiting, short)
     if run.status is Status.QUEUED:
         return _next("Nobody drives it. Go on.", resume)
+    if run.status is Status.CANCELLED and unknown:
+        return _unknown_for_ever(unknown)
     if run.status is Status.SUCCEEDED:
         return _next("Nothing: the report is published.", [])
     return _next("Nothing: the run has ended. Start a new one with `onward run`.", [])
+
+
+def _stopping(run: Run, short: str) -> Json:
+    if run.driver == "alive":
+        text = f"Stopping: process {run.pid} on {run.host} ends what it does."
+        return _next(text, [f"onward cancel {short} --wait"])
+    return _next("To be cancelled, and nobody drives it: bring it to its end.", [f"onward cancel {short}"])
 
 
 def _next(text: str, commands: Sequence[str]) -> Json:
@@ -344,6 +382,11 @@ def _unknown(actions: Sequence[str], short: str) -> Json:
     ]
     text = "Find out whether this effect happened, and say so (with what proves it, or --failed); then go on."
     return _next(text, [*words, f"onward resume {short}"])
+
+
+def _unknown_for_ever(actions: Sequence[str]) -> Json:
+    text = "The run is cancelled. Find out whether this effect happened, and say so, so that the record is whole."
+    return _next(text, [f"onward ledger resolve {action_id} --reason TEXT" for action_id in actions])
 
 
 def _undecided(waiting: Action | None, short: str) -> Json:

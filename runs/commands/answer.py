@@ -28,7 +28,7 @@ def exit_code_of(run: Run) -> Exit:
         return Exit.UNKNOWN_OUTCOME if run.reason == "unknown_outcome" else Exit.WAITING
     if not run.finished:
         return Exit.HANDED_BACK
-    return Exit.LIMIT if run.reason in ("deadline", "budget") else Exit.FAILED
+    return Exit.LIMIT if run.reason in ("deadline", "budget", "attempts") else Exit.FAILED
 
 
 def view_of(opened: Opened, run_id: str) -> dict[str, Any]:
@@ -89,10 +89,33 @@ def tables(view: dict[str, Any]) -> list[tuple[str, Sequence[str], Sequence[Sequ
     found = [
         ("Steps", ("step", "status", "attempts", "epochs"), steps),
         ("Actions", ("kind", "status", "receipt", "action", "resource"), actions),
+        ("Sent before it was cancelled", ("kind", "status", "effect", "resource", "not taken back"), _sent(view)),
+        ("Taken back", ("kind", "status", "effect", "resource"), _undone(view)),
         ("Not answered", ("question", "why"), [(u["ask"], u["reason"]) for u in view["unanswered"]]),
         ("Failures", ("at", "step", "what"), failures),
     ]
     return [(title, columns, rows) for title, columns, rows in found if rows]
+
+
+def _sent(view: dict[str, Any]) -> Sequence[Sequence[object]]:
+    sent = (view["cancel"] or {}).get("sent", [])
+    return [(a["kind"], a["status"], a["provider_id"], a["resource"], a["not_taken_back"]) for a in sent]
+
+
+def _undone(view: dict[str, Any]) -> Sequence[Sequence[object]]:
+    undone = (view["cancel"] or {}).get("compensations", [])
+    return [(a["kind"], a["status"], a["provider_id"], a["resource"]) for a in undone]
+
+
+def _cancelling(view: dict[str, Any]) -> str | None:
+    """Who wants it cancelled; while it stops, what it does."""
+    cancel = view["cancel"]
+    if cancel is None:
+        return None
+    text = f"asked for by {cancel['principal']} at {cancel['requested_at']}"
+    text += f": {cancel['reason']}" if cancel["reason"] else ""
+    doing = [step["step"] for step in view["steps"] if step["status"] == "running"]
+    return text + (f" (stopping, in {', '.join(doing)})" if view["status"] == Status.CANCEL_REQUESTED and doing else "")
 
 
 def _proof(action: dict[str, Any]) -> str | None:
@@ -123,6 +146,7 @@ def facts(view: dict[str, Any]) -> list[tuple[str, object]]:
         ("", view["message"]),
         ("Epoch", view["epoch"]),
         ("Driver", who),
+        ("Cancelling", _cancelling(view)),
         ("Input", view["input"]["name"]),
         ("Asked", "\n".join(view["asks"]) or None),
         ("Checked", (view["verification"] or {}).get("summary")),
