@@ -156,6 +156,12 @@ def look(settings: Settings) -> Health | None:
     return _health(address.url, address.token) if address is not None and _answers(address) else None
 
 
+def is_gone(settings: Settings) -> bool:
+    """Whether the local ledger's process has ended; costs no request. Whether it answers is another question."""
+    address = _read_address(_Files.of(settings))
+    return address is None or not is_that_process(address.pid, address.process_started)
+
+
 def ensure(settings: Settings) -> Address:
     """The local ledger of these settings, started or replaced where needed. Raises ServiceUnreachable."""
     files = _Files.of(settings)

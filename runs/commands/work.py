@@ -10,13 +10,25 @@ from runs.commands.output import Format, say, write_json
 from runs.commands.services import settings_for
 from runs.settings import StoreKind, prepare_home
 from runs.worker import Options, work
+from tools.process import die_with_parent
 
 
-def worker(*, concurrency: int, grace: float, graph: str | None, store: StoreKind | None, output: Format) -> int:
-    """See `onward worker`."""
+def worker(
+    *,
+    concurrency: int,
+    grace: float,
+    graph: str | None,
+    store: StoreKind | None,
+    output: Format,
+    owner: int | None = None,
+    owner_pipe: int | None = None,
+) -> int:
+    """See `onward worker`. `owner`, `owner_pipe`: the process that this one ends with, see tools.process."""
+    if owner is not None:
+        die_with_parent(owner, owner_pipe)
     settings = settings_for(store)
     prepare_home(settings)
-    options = Options(versions=_versions(graph), concurrency=concurrency, grace_seconds=grace, graph=graph)
+    options = Options(versions=versions_of(graph), concurrency=concurrency, grace_seconds=grace, graph=graph)
     tell(f"Worker {os.getpid()}: starting.")
 
     def on_ready(worker_id: int) -> None:
@@ -30,7 +42,7 @@ def worker(*, concurrency: int, grace: float, graph: str | None, store: StoreKin
     return work(settings, options, tell=tell, on_ready=on_ready)
 
 
-def _versions(graph: str | None) -> tuple[str, ...]:
+def versions_of(graph: str | None) -> tuple[str, ...]:
     if graph is not None:
         from runs.foreign.serving import versions_of
 
