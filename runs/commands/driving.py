@@ -163,6 +163,28 @@ def _watch(
         time.sleep(POLL_SECONDS)
 
 
+def follow(opened: Opened, run_id: str, progress: Progress, *, after: int = 0) -> Ended:
+    """Tell every event of a run that a worker drives, until it is left to somebody. Ctrl-C ends the telling only."""
+    seen, resumed = f"See it with: onward show {run_id}", f"Go on with: onward resume {run_id}"
+    with _listening() as asked:
+        while True:
+            after = _tell(opened, run_id, progress, after)
+            run = registry.get(opened.database, run_id)
+            if run.finished or run.status is Status.WAITING_HUMAN:
+                _tell(opened, run_id, progress, after)
+                return Ended(exit_code=exit_code_of(run), message=run.message or "")
+            if asked.count:
+                return Ended(exit_code=Exit.HANDED_BACK, message=f"No longer followed; a worker goes on. {seen}")
+            if run.driver != "alive" and not has_worker(opened, run):
+                return Ended(exit_code=Exit.HANDED_BACK, message=f"No worker is left. {resumed}")
+            time.sleep(POLL_SECONDS)
+
+
+def has_worker(opened: Opened, run: Run) -> bool:
+    """Whether a living worker serves this run's version."""
+    return any(run.workflow_version in worker["versions"] for worker in opened.database.read("workers"))
+
+
 def _tell(opened: Opened, run_id: str, progress: Progress, after: int) -> int:
     """Tell what is behind `after`; the number of the last event told."""
     while page := events.read(opened.database, run_id, after=after):
@@ -242,10 +264,17 @@ def answer(opened: Opened, run: Run, output: Format) -> int:
 
 def drive_here(opened: Opened, run: Run, progress: Progress) -> Ended:
     """Drive a run in this process's sight, and say truly who has it where this driver could not."""
+    if run.status is Status.QUEUED and run.wake_at is None and has_worker(opened, run):
+        progress.note("A worker drives it; Ctrl-C stops following, and not the run.")
+        return follow(opened, run.run_id, progress, after=run.last_seq)
     progress.note("Starting a driver; the first step follows in a few seconds.")
     ended = drive(opened, run.run_id, progress, after=run.last_seq)
     if ended.exit_code == Exit.CONFLICT:
-        return _look_again(registry.get(opened.database, run.run_id), ended)
+        now = registry.get(opened.database, run.run_id)
+        if now.driver == "alive" and now.driver_kind == "worker":
+            progress.note("A worker drives it; Ctrl-C stops following, and not the run.")
+            return follow(opened, run.run_id, progress, after=run.last_seq)
+        return _look_again(now, ended)
     return ended
 
 
