@@ -24,6 +24,7 @@ from runs.settings import Settings
 
 if TYPE_CHECKING:
     from onward_ledger.database import PostgresDatabase
+    from runs.store import Store
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -241,6 +242,45 @@ def _clock(now: datetime) -> Check:
     return _ok("clock", text)
 
 
+def _versions(settings: Settings) -> Iterator[Check]:
+    """Runs that nobody would drive: their workflow version went with the release that had it."""
+    import sqlite3
+
+    import psycopg
+
+    from onward_ledger.database import Unreachable
+    from runs.served import SERVED, unserved_versions
+
+    store = _store_as_it_is(settings)
+    if store is None:
+        return
+    try:
+        with closing(store.database("onward doctor")) as database:
+            unserved = unserved_versions(database)
+    except (Unreachable, psycopg.errors.UndefinedTable, sqlite3.OperationalError):
+        return  # said above, or the tables come with the next command
+    for name, runs in unserved.items():
+        yield Check(
+            name="workflow versions",
+            verdict="warn",
+            text=f"{runs} runs are of version {name}, which nobody serves; they are not tried",
+            advice="Start a worker of a release that serves it, or bring each over: onward migrate RUN_ID --to VERSION",
+        )
+    if not unserved:
+        yield _ok("workflow versions", f"every run that has not ended is served; this software has {', '.join(SERVED)}")
+
+
+def _store_as_it_is(settings: Settings) -> Store | None:
+    """The store, if it is there; nothing is started or made."""
+    from runs.local_postgres import status
+    from runs.store import PostgresStore, SqliteStore
+
+    if settings.store == "sqlite":
+        return SqliteStore(settings.sqlite_path, settings.locks) if settings.sqlite_path.exists() else None
+    dsn = settings.database_url or status(settings.home).dsn
+    return PostgresStore(dsn) if dsn is not None else None
+
+
 def _sqlite_database(settings: Settings) -> Iterator[Check]:
     if not settings.sqlite_path.exists():
         yield _ok("database", f"{settings.sqlite_path} (made by the first run)")
@@ -310,6 +350,7 @@ _CHECKS: tuple[tuple[str, Callable[[Settings], Iterator[Check]]], ...] = (
     ("memory", _memory),
     ("postgres", _postgres),
     ("database", _database),
+    ("workflow versions", _versions),
     ("object store", _objects),
     ("ledger", _ledger),
 )

@@ -10,7 +10,8 @@ from runs.commands.answer import view_of, write_run
 from runs.commands.output import Format, say, write_json, write_table
 from runs.commands.services import found, opened, places
 from runs.errors import UsageError
-from runs.registry import Status
+from runs.registry import Run, Status
+from runs.served import Served, advice, served
 from runs.show import run_line
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def show(run_id: str, *, with_events: bool, store: StoreKind | None, output: For
     """See `onward show`. With `--events`, JSON holds them as `events`: seq, epoch, kind, step, data, created_at."""
     with found(run_id, store) as (place, run):
         view = view_of(place, run.run_id)
+        if not served(place.database).serves(run):
+            _tell_unserved(view, run)
         history = events.read_all(place.database, run.run_id) if with_events else []
     if with_events and output == "json":
         view["events"] = [event.to_json() for event in history]
@@ -29,6 +32,13 @@ def show(run_id: str, *, with_events: bool, store: StoreKind | None, output: For
     if with_events and output == "table":
         _write_events(history)
     return 0
+
+
+def _tell_unserved(view: dict[str, Any], run: Run) -> None:
+    """A decision can be recorded all the same; what it decides waits until somebody serves the version."""
+    told, before = advice(run), view["next_action"]
+    decisions = before["commands"] if run.status is Status.WAITING_HUMAN else []
+    view["next_action"] = {"text": told["text"], "commands": [*decisions, *told["commands"]]}
 
 
 def _write_events(history: Sequence[Event]) -> None:
@@ -46,7 +56,9 @@ def list_runs(*, status: str | None, limit: int, store: StoreKind | None, output
     lines: list[dict[str, Any]] = []
     for settings in places(store):
         with opened(settings) as place:
-            lines += [run_line(run) for run in registry.list_runs(place.database, status=wanted, limit=limit)]
+            now = served(place.database)
+            found = registry.list_runs(place.database, status=wanted, limit=limit)
+            lines += [_line(run, now) for run in found]
     lines.sort(key=lambda line: line["created_at"], reverse=True)
     del lines[limit:]
     if output == "json":
@@ -57,6 +69,10 @@ def list_runs(*, status: str | None, limit: int, store: StoreKind | None, output
     else:
         say("There are no runs yet. Start one with: onward run FILE")
     return 0
+
+
+def _line(run: Run, now: Served) -> dict[str, Any]:
+    return run_line(run) | {"workflow_version": run.workflow_version, "served": now.serves(run)}
 
 
 def _status(typed: str | None) -> Status | None:
@@ -71,6 +87,8 @@ def _status(typed: str | None) -> Status | None:
 def _state(line: dict[str, Any]) -> str:
     if line["driver"] == "gone":
         return "driver gone, resumable"
+    if not line["served"]:
+        return f"{line['status']}, nobody serves version {line['workflow_version']}"
     return line["status"] + (f" ({line['reason']})" if line["reason"] and line["status"] != "queued" else "")
 
 
