@@ -27,6 +27,7 @@ COMMANDS = (
     "resume",
     "migrate",
     "fork",
+    "cancel",
     "show",
     "list",
     "approve",

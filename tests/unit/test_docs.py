@@ -32,7 +32,7 @@ from runs.errors import Exit, LimitReached
 from runs.settings import Settings
 from runs.wake import UNKNOWN_OUTCOME
 from tests.support.markdown import ROOT, codes, document, documents
-from tests.support.runs_values import a_driven_run
+from tests.support.runs_values import a_driven_run, an_action
 from verify import _parser as verify_parser
 
 GUARANTEES, PROTOCOL = document("docs/guarantees.md"), document("docs/protocol.md")
@@ -208,6 +208,10 @@ ENDINGS = {
     "a person rejects": next_move.Finish("rejected"),
     "nobody can tell": next_move.Wait(("a",), UNKNOWN_OUTCOME),
     "the ledger's fence is closed": endings.Cancelled("x"),
+    "it was too late to cancel": endings.TooLate(
+        an_action("deliver", "publish", "k", "r", {}, status=Status.SUCCEEDED)
+    ),
+    "it is to be cancelled": endings.NotStopped(LedgerUnreachable("x")),
     "graph and ledger contradict": next_move.Broken("x", {}),
 }
 # What no drive can write down as its end.

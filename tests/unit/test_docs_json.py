@@ -73,7 +73,16 @@ def a_proposal(**changed: Any) -> Any:
     return an_action("deliver", "publish", "report.publish", "reports/sales", params, **changed)
 
 
+TOLD = {"action_id": "a", "step": "s", "kind": "k", "resource": "r", "status": "SUCCEEDED", "provider_id": "p"}
+REPORT = {"principal": "anna", "reason": None, "closed_at": None, "unknown": [], "withdrawn": []}
+REPORT |= {
+    "sent": [{**TOLD, "receipt": {}, "not_taken_back": None}],
+    "compensations": [{**TOLD, "receipt": {}, "of": "a"}],
+}
+
 HISTORY = events_of(
+    ("cancel_requested", None, {"principal": "anna", "reason": None}),
+    ("cancel_report", None, REPORT),
     ("claimed", None, {"before": 0, "host": "box", "pid": 1}),
     ("step_started", "test", {"attempt": 1}),
     ("progress", "test", {"text": "1 recomputed"}),
