@@ -227,11 +227,14 @@ def _cuts() -> Iterator[Fault]:
     hows: tuple[How, ...] = ("silent", "refused")
     targets: tuple[tuple[Target, ...], ...] = (("Postgres",), ("the ledger",), ("Postgres", "the ledger"))
     lasting: tuple[Lasting, ...] = ("within the lease", "past the lease")
-    plans: list[tuple[tuple[Target, ...], How, Lasting]]
-    plans = [(between, how, time) for between in targets for how in hows for time in lasting]
-    plans += [(("Postgres",), "silent", "for long"), (("Postgres", "the ledger"), "silent", "for long")]
-    plans += [(between, "answers lost", "past the lease") for between in targets[:2]]
-    for between, how, time in plans:
+    special: tuple[tuple[tuple[Target, ...], How, Lasting], ...] = (
+        (("Postgres",), "silent", "for long"),
+        (("Postgres", "the ledger"), "silent", "for long"),
+        (("Postgres",), "answers lost", "past the lease"),
+        (("the ledger",), "answers lost", "past the lease"),
+    )
+    usual = ((between, how, time) for between in targets for how in hows for time in lasting)
+    for between, how, time in (*usual, *special):
         name = f"worker cut from {' and '.join(between)}, {how}, {time}"
         strike = partial(cut, targets=between, how=how, lasting=time)
         yield Fault(name=name, group="cut", strike=strike, thefts=time != "within the lease" and "Postgres" in between)
