@@ -6,7 +6,10 @@ the next super-step and the run is handed back. A worker that is killed takes it
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections.abc import Callable
+from typing import Self
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
@@ -14,6 +17,9 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from runs.errors import RunNotFound
 from runs.temporal.tending import Asker, Doing, Means, see_to
 from runs.temporal.values import CANCEL, DRIVE, CancelOrder, Left, Turn
+
+# What a worker does is seen in Temporal, and a cancellation is heard of, within about so long.
+LONGEST_PACE_SECONDS = 1.0
 
 Canceller = Callable[[str, str, str], str]
 
@@ -28,11 +34,11 @@ class Activities:
     @activity.defn(name=DRIVE, no_thread_cancel_exception=True)
     def drive(self, turn: Turn) -> Left:
         """Drive a run until it is left. Its heartbeats say what it does."""
-        asker = Asker(stop=_asked_to_stop, tell=_tell, signalled=turn.signalled)
-        try:
-            left = see_to(turn.run_id, self._means, asker)
-        except RunNotFound as error:
-            raise ApplicationError(error.message, type="RunNotFound", non_retryable=True) from error
+        with _Pulse() as pulse:
+            try:
+                left = see_to(turn.run_id, self._means, Asker(_asked_to_stop, pulse.tell, turn.signalled))
+            except RunNotFound as error:
+                raise ApplicationError(error.message, type="RunNotFound", non_retryable=True) from error
         if activity.is_cancelled() and not left.ended:
             raise CancelledError(f"The run is handed back: {left.status}.")
         return left
@@ -47,5 +53,31 @@ def _asked_to_stop() -> bool:
     return activity.is_cancelled() or activity.is_worker_shutdown()
 
 
-def _tell(doing: Doing) -> None:
-    activity.heartbeat(doing)
+class _Pulse:
+    """Heartbeats at a steady pace, with what was told last, from a thread of its own.
+
+    They say that the worker lives. A database that lets a look wait, or a machine that is slow to start a driver, is no
+    reason to have another worker take the run: whether the driver lives is said by its lease.
+    """
+
+    def __init__(self) -> None:
+        heard_within = activity.info().heartbeat_timeout
+        self._pace = heard_within.total_seconds() / 4 if heard_within else LONGEST_PACE_SECONDS
+        self._told: Doing = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._beat,), name="heartbeats")
+
+    def tell(self, doing: Doing) -> None:
+        self._told = doing
+
+    def _beat(self) -> None:
+        while not self._over.wait(min(self._pace, LONGEST_PACE_SECONDS)):
+            activity.heartbeat(self._told)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

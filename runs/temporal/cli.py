@@ -44,6 +44,9 @@ def worker(
     grace: Annotated[
         float, typer.Option("--grace", metavar="S", help="Seconds that drivers get to drain at SIGTERM.", min=0)
     ] = 30.0,
+    graph: Annotated[
+        str | None, typer.Option("--graph", metavar="SPEC", help="Serve somebody's own graph: file.py:name.")
+    ] = None,
     address: Address = None,
     namespace: Namespace = None,
     queue: Queue = DEFAULT_QUEUE,
@@ -54,7 +57,7 @@ def worker(
     from runs.temporal import commands
 
     place = commands.Place(address=address, namespace=namespace, queue=queue)
-    return commands.worker(place, concurrency=concurrency, grace=grace, store=store, output=output)
+    return commands.worker(place, concurrency=concurrency, grace=grace, graph=graph, store=store, output=output)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -52,31 +53,55 @@ def _talk(conversation: Coroutine[Any, Any, T]) -> T:
         raise ServiceUnreachable(f"Temporal answered with an error: {error.message}") from error
 
 
-def worker(place: Place, *, concurrency: int, grace: float, store: StoreKind | None, output: Format) -> int:
-    """See `onward temporal worker`."""
+def worker(
+    place: Place, *, concurrency: int, grace: float, graph: str | None, store: StoreKind | None, output: Format
+) -> int:
+    """See `onward temporal worker`. Raises UsageError for a store that is not Postgres."""
     where = place.where()
-    from graph.versions import SERVED
+    from runs.commands.work import tell
     from runs.temporal.activities import Activities
     from runs.temporal.client import connect
+    from runs.temporal.drivers import Drivers
     from runs.temporal.means import canceller, means_for
-    from runs.temporal.worker import Service, serve
+    from runs.temporal.worker import NotEnded, Service, serve, stop_on_signals
+    from runs.worker import postgres_store
 
-    service = Service(queue=place.queue, versions=frozenset(SERVED), concurrency=concurrency, grace_seconds=grace)
+    versions = frozenset(_versions(graph))
+    service = Service(queue=place.queue, versions=versions, concurrency=concurrency, grace_seconds=grace)
 
-    def ready() -> None:
-        about = {"pid": os.getpid(), "versions": sorted(service.versions), "concurrency": concurrency}
+    def on_ready(stop: asyncio.Event) -> None:
+        stop_on_signals(stop)
+        tell(f"Worker {os.getpid()}: ready for {concurrency} runs at once of workflow version {', '.join(versions)}.")
         if output == "json":
-            write_json({**about, "queue": place.queue})
-        else:
-            say(f"Worker {about['pid']} serves the queue {place.queue}: {concurrency} drives at once.")
+            about = {"pid": os.getpid(), "queue": place.queue, "versions": sorted(versions)}
+            write_json({**about, "concurrency": concurrency})
 
-    async def go() -> None:
-        await serve(await connect(where), activities, service, ready)
+    with opened(settings_for(store)) as here, closing(Drivers(here.settings, graph)) as drivers:
+        postgres_store(here.settings)
+        drivers.warm_up()
+        means = means_for(here, drivers, versions=versions, grace_seconds=grace)
+        activities = Activities(means, canceller(here))
 
-    with opened(settings_for(store)) as here:
-        activities = Activities(means_for(here, grace_seconds=grace), canceller(here))
+        async def go() -> None:
+            client = await connect(where)
+            try:
+                await serve(client, activities, service, on_ready)
+            except NotEnded as error:
+                tell(error.message)
+                os._exit(error.exit_code)  # what waits for an answer cannot be interrupted; drivers end with us
+
         _talk(go())
     return 0
+
+
+def _versions(graph: str | None) -> tuple[str, ...]:
+    if graph is None:
+        from graph.versions import SERVED
+
+        return tuple(SERVED)
+    from runs.foreign.serving import versions_of
+
+    return versions_of(graph)
 
 
 def start(

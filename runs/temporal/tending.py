@@ -19,9 +19,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from onward_ledger.database import Database, DatabaseError
-from runs import registry
-from runs.errors import HandedBack
+from onward_ledger.database import Database, DatabaseError, statement
+from runs import events, registry
+from runs.errors import Exit, HandedBack
 from runs.registry import Run, Status
 from runs.temporal.values import Left
 from runs.wake import Ledger, is_answered, waits_for, wake_if_decided
@@ -53,8 +53,14 @@ class Driver(Protocol):
         """End it at once."""
         ...
 
+    @property
+    def exit_code(self) -> int:
+        """Of a driver that has ended; negative where a signal ended it."""
+        ...
+
+    @property
     def told(self) -> str:
-        """How it ended, in words; it is waited for."""
+        """How it ended, in words."""
         ...
 
     def close(self) -> None:
@@ -73,7 +79,7 @@ class Means:
     grace_seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Asker:
     """Who asks: whether it wants the run handed back by now, and where it hears what is being done."""
 
@@ -138,11 +144,22 @@ class _Tending:
     def _drive(self, before: Run) -> None:
         with contextlib.closing(self._means.start(self._run_id)) as driver:
             self._follow(driver)
-            told = driver.told()
+            self._note_end(driver)
+            told = driver.told
         after = registry.get(self._means.database, self._run_id)
         unchanged = (after.epoch, after.version) == (before.epoch, before.version)
         if unchanged and after.driver != "alive" and not self._asker.stop():
             raise NotDriven(told)
+
+    def _note_end(self, driver: Driver) -> None:
+        """What ended a driver from outside is evidence, should it happen again and again."""
+        if driver.exit_code in set(Exit):
+            return
+        data = {"pid": driver.pid, "exit_code": driver.exit_code}
+        with contextlib.suppress(DatabaseError):
+            self._means.database.at_once(
+                statement("lock_run", run_id=self._run_id), *events.numbered(self._run_id, "driver_ended", data)
+            )
 
     def _follow(self, driver: Driver) -> None:
         """Until the driver has ended: asked to drain where that is wanted, killed where it no longer moves."""

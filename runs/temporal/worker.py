@@ -8,7 +8,6 @@ period. SIGKILL: its drivers die with it, and another worker goes on once its he
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,8 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from runs.temporal.activities import Activities
+from runs.errors import ServiceUnreachable
+from runs.temporal.activities import LONGEST_PACE_SECONDS, Activities
 from runs.temporal.values import drives_queue
 from runs.temporal.workflow import RunWorkflow
 
@@ -26,6 +26,7 @@ from runs.temporal.workflow import RunWorkflow
 STICKY_SECONDS = 1.0
 # Behind the grace period: the time to write down how a killed driver left its run.
 AFTERMATH_SECONDS = 5.0
+CANCELS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,19 +39,33 @@ class Service:
     grace_seconds: float
 
 
-async def serve(client: Client, activities: Activities, service: Service, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is called once everything is connected."""
+class NotEnded(ServiceUnreachable):
+    """Temporal does not answer, so a worker that shall end cannot take its leave."""
+
+
+async def serve(
+    client: Client, activities: Activities, service: Service, on_ready: Callable[[asyncio.Event], None]
+) -> None:
+    """Serve until the event is set that `on_ready` is given once everything is connected. Raises NotEnded."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    threads = service.concurrency * len(service.versions) + 2
+    threads = service.concurrency * len(service.versions) + CANCELS_AT_ONCE
     with ThreadPoolExecutor(threads, thread_name_prefix="activity") as pool:
-        async with contextlib.AsyncExitStack() as stack:
-            for worker in _workers(client, activities, service, pool):
-                await stack.enter_async_context(worker)
-            ready()
-            await stop.wait()
+        workers = _workers(client, activities, service, pool)
+        running = [asyncio.create_task(worker.run()) for worker in workers]
+        on_ready(stop)
+        asked = asyncio.create_task(stop.wait())
+        await asyncio.wait([asked, *running], return_when=asyncio.FIRST_COMPLETED)
+        leaving = [asyncio.create_task(worker.shutdown()) for worker in workers]
+        _, left = await asyncio.wait([*running, *leaving], timeout=service.grace_seconds + 2 * AFTERMATH_SECONDS)
+        if left:
+            raise NotEnded("Temporal did not answer while this worker was ending; it ends all the same.")
+        await asyncio.gather(*running)
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """SIGTERM and Ctrl-C set the event. For the main thread, inside of its loop."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 def _workers(client: Client, activities: Activities, service: Service, pool: ThreadPoolExecutor) -> list[Worker]:
@@ -61,7 +76,7 @@ def _workers(client: Client, activities: Activities, service: Service, pool: Thr
         workflows=[RunWorkflow],
         activities=[activities.cancel],
         activity_executor=pool,
-        max_concurrent_activities=2,
+        max_concurrent_activities=CANCELS_AT_ONCE,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=STICKY_SECONDS),
         graceful_shutdown_timeout=grace,
     )
@@ -73,6 +88,7 @@ def _workers(client: Client, activities: Activities, service: Service, pool: Thr
             activity_executor=pool,
             max_concurrent_activities=service.concurrency,
             graceful_shutdown_timeout=grace,
+            max_heartbeat_throttle_interval=timedelta(seconds=LONGEST_PACE_SECONDS),
         )
         for version in sorted(service.versions)
     ]

@@ -33,7 +33,7 @@ class LedgerManager(BaseManager):
 
 
 LedgerManager.register(
-    "Ledger", MemoryLedger, exposed=["fence", "action", "reconcile", "put", "decide", "succeed", "recorded"]
+    "Ledger", MemoryLedger, exposed=["fence", "action", "reconcile", "put", "decide", "succeed", "recorded", "close"]
 )
 
 
