@@ -62,6 +62,8 @@ create table runs (
 create index runs_unfinished on runs (status, wake_at) where finished_at is null;
 create index runs_newest on runs (created_at desc);
 create index runs_queued on runs (run_id) where status = 'queued';
+create index runs_driven on runs (run_id) where status in ('running', 'cancel_requested');
+create index runs_parent on runs (parent) where parent is not null;
 
 -- A run's durable history. seq comes from the run row's counter, in the event's own transaction: the row lock makes
 -- commit order the order of the numbers, so a follower that has seen n misses nothing before it.
@@ -97,6 +99,7 @@ create table leases (
     missed_at  timestamptz,                   -- the first of two looks that found the holder absent; a heartbeat clears it
     unique (run_id, epoch)                    -- makes the epoch part of a key: see hold_fence()
 );
+create index leases_holder on leases (holder_id) where holder_id is not null;
 
 -- Which worker serves what. It lives while the session lock of its holder is held.
 create table workers (

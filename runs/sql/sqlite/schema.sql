@@ -50,6 +50,8 @@ create table runs (
 create index runs_unfinished on runs (status, wake_at) where finished_at is null;
 create index runs_newest on runs (created_at desc);
 create index runs_queued on runs (run_id) where status = 'queued';
+create index runs_driven on runs (run_id) where status in ('running', 'cancel_requested');
+create index runs_parent on runs (parent) where parent is not null;
 
 create table events (
     run_id     text not null references runs,
@@ -82,6 +84,7 @@ create table leases (
     missed_at  text,
     unique (run_id, epoch)
 ) strict;
+create index leases_holder on leases (holder_id) where holder_id is not null;
 
 -- Workers need Postgres; the table is here so that both engines answer the same questions.
 create table workers (

@@ -20,12 +20,12 @@ select r.run_id, hint(r.run_id, r.workflow_version, null) from missed join runs 
 -- name: hint_unhinted
 -- Queued runs whose hint was lost, a page at a time: the queue may be long, and hints are seldom lost.
 with page as (
-    select run_id from runs where status = 'queued' and run_id > %(after)s order by run_id limit %(limit)s),
+    select run_id, workflow_version, wake_at from runs
+    where status = 'queued' and run_id > %(after)s order by run_id limit %(limit)s),
 lost as (
-    select r.run_id, r.workflow_version from page join runs r using (run_id)
-    where r.status = 'queued' and %(versions)s::jsonb ? r.workflow_version
-      and (r.wake_at is null or r.wake_at <= onward_now())
-      and not exists (select from procrastinate_jobs j where j.queueing_lock = r.run_id and j.status = 'todo'))
+    select p.run_id, p.workflow_version from page p
+    where %(versions)s::jsonb ? p.workflow_version and (p.wake_at is null or p.wake_at <= onward_now())
+      and not exists (select from procrastinate_jobs j where j.queueing_lock = p.run_id and j.status = 'todo'))
 select (select max(run_id) from page) as last, count(hint(run_id, workflow_version, null)) as hinted from lost;
 
 -- name: hint_released

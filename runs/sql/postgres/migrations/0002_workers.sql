@@ -4,7 +4,10 @@ alter table runs add column takeovers        integer not null default 0 check (t
 alter table runs add column budget_tokens    bigint check (budget_tokens >= 0);
 alter table runs add column allowed_kinds    jsonb;
 create index runs_queued on runs (run_id) where status = 'queued';
+create index runs_driven on runs (run_id) where status in ('running', 'cancel_requested');
+create index runs_parent on runs (parent) where parent is not null;
 alter table leases add column missed_at  timestamptz;
+create index leases_holder on leases (holder_id) where holder_id is not null;
 
 create table workers (
     holder_id   integer primary key references holders,
