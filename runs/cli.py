@@ -68,6 +68,9 @@ def run(
     budget: Annotated[
         float | None, typer.Option("--budget", metavar="USD", help="What model calls may cost in all.", min=0)
     ] = None,
+    budget_tokens: Annotated[
+        int | None, typer.Option("--budget-tokens", metavar="N", help="What model calls may use in all.", min=0)
+    ] = None,
     queue: Annotated[
         bool, typer.Option("--queue", help="Only record the run; a worker drives it. Follow it with `onward show`.")
     ] = False,
@@ -84,6 +87,7 @@ def run(
             approve=approve,
             deadline=deadline,
             budget=budget,
+            budget_tokens=budget_tokens,
             queue=queue,
         ),
         store=store,
@@ -367,6 +371,19 @@ def prune(
         store=store,
         output=output,
     )
+
+
+@app.command()
+def bar(
+    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whoever may not act any more.")],
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is shown.")] = None,
+    lift: Annotated[bool, typer.Option("--lift", help="Let them act again.")] = False,
+    store: Store = None,
+) -> int:
+    """Bar somebody. Their runs stop at the next take-over, and they decide, resume and cancel nothing."""
+    from runs.commands import rights
+
+    return rights.bar(principal, reason=reason, lift=lift, store=store)
 
 
 @app.command()

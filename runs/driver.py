@@ -78,6 +78,7 @@ def _environment(settings: Settings) -> dict[str, str]:
     token = settings.ledger_token.get_secret_value() if settings.ledger_token else None
     values = {
         "ONWARD_PRINCIPAL": settings.principal,
+        "ONWARD_TENANT": settings.tenant,
         "DATABASE_URL": settings.database_url,
         "LEDGER_DATABASE_URL": settings.ledger_database_url,
         "ONWARD_OBJECTS": settings.objects,

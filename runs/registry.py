@@ -237,8 +237,8 @@ def get(database: Database, run_id: str) -> Run:
     return Run.from_row(rows[0])
 
 
-def find(database: Database, typed: str) -> Run:
-    """A run by its full id or by a unique beginning of at least four characters.
+def find(database: Database, typed: str, *, tenant: str | None = None) -> Run:
+    """A run by its full id or by a unique beginning of at least four characters; of one tenant's, or of all.
 
     Raises RunNotFound, AmbiguousRun (naming some that fit), or UsageError for what cannot be an id.
     """
@@ -247,7 +247,7 @@ def find(database: Database, typed: str) -> Run:
         raise UsageError(
             f"{typed!r} is not a run id. Give the id, or at least its first four characters; `onward list` shows them."
         )
-    found = [row["run_id"] for row in database.read("run_ids_like", prefix=prefix)]
+    found = [row["run_id"] for row in database.read("run_ids_like", prefix=prefix, tenant=tenant)]
     if not found:
         raise RunNotFound(f"There is no run {typed}. `onward list` shows the runs there are.")
     if len(found) > 1:
@@ -255,10 +255,12 @@ def find(database: Database, typed: str) -> Run:
     return get(database, found[0])
 
 
-def list_runs(database: Database, *, status: Status | None = None, limit: int = 50) -> list[Run]:
-    """The newest runs first."""
+def list_runs(
+    database: Database, *, status: Status | None = None, tenant: str | None = None, limit: int = 50
+) -> list[Run]:
+    """The newest runs first; of one tenant's, or of all."""
     with database.reading() as tx:
-        ids = tx.all("run_ids", status=status, limit=limit)
+        ids = tx.all("run_ids", status=status, tenant=tenant, limit=limit)
         found = tx.at_once(*(statement("run", run_id=row["run_id"]) for row in ids)) if ids else []
     return [Run.from_row(answer.row) for answer in found if answer.row is not None]
 

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     store: StoreKind = Field(default="postgres", validation_alias="ONWARD_STORE")
     principal: str = Field(default_factory=_os_user, min_length=1, validation_alias="ONWARD_PRINCIPAL")
 
+    # Whose runs are made and seen here: commands of one tenant do not find another's.
+    tenant: str = Field(default="default", min_length=1, validation_alias="ONWARD_TENANT")
+
     # Connection strings may hold passwords, so they stay out of every printed form.
     database_url: str | None = Field(default=None, repr=False, validation_alias="DATABASE_URL")
     ledger_database_url: str | None = Field(default=None, repr=False, validation_alias="LEDGER_DATABASE_URL")

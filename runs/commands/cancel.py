@@ -18,7 +18,7 @@ from runs.cancelling import Asked
 from runs.commands.answer import view_of, write_run
 from runs.commands.driving import POLL_SECONDS, Ended, drive_here
 from runs.commands.output import Format, say
-from runs.commands.services import Opened, found
+from runs.commands.services import Opened, check_may_act, found
 from runs.errors import Exit, ServiceUnreachable, UsageError
 from runs.follow import Progress, progress_for_stderr
 from runs.registry import Run, Status
@@ -36,6 +36,7 @@ def cancel(run_id: str, *, reason: str | None, wait: bool, store: StoreKind | No
     if reason is not None and not reason.strip():
         raise UsageError("Give the reason in words: --reason TEXT, or leave it out.")
     with found(run_id, store) as (opened, before):
+        check_may_act(opened)
         run, late = ask(opened, before, Asked(principal=opened.settings.principal, reason=reason))
         if run.finished:
             say(f"The run {run.run_id} has ended: {run.status}. There is nothing to cancel.")

@@ -13,7 +13,7 @@ from runs import local_ledger, registry
 from runs.commands.answer import actions_of, exit_code_of, view_of, write_run
 from runs.commands.output import Format, say, visible
 from runs.commands.resume import go_on
-from runs.commands.services import Opened, found
+from runs.commands.services import Opened, check_may_act, found
 from runs.errors import Conflict, UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def decide(
     if reason is not None and not reason.strip():
         raise UsageError("Give the reason in words: --reason TEXT.")
     with found(run_id, store) as (opened, run):
+        check_may_act(opened)
         said, decided = record(opened, run, word, reason, changes)
         say(said)
         return _then(opened, decided, resume, output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from runs.commands.output import Format, say
-from runs.commands.services import Opened, found, objects_of
+from runs.commands.services import Opened, check_may_act, found, objects_of
 from runs.errors import OtherVersion, UsageError
 from runs.registry import Run
 
@@ -38,6 +38,7 @@ def fork(request: Request, *, store: StoreKind | None, output: Format) -> int:
     """See `onward fork`."""
     given = parse_settings(request.settings)
     with found(request.run_id, store) as (opened, parent):
+        check_may_act(opened)
         made = _fork(opened, parent, request, given)
         from runs.commands.driving import answer, drive_and_answer
 

@@ -57,7 +57,7 @@ def list_runs(*, status: str | None, limit: int, store: StoreKind | None, output
     for settings in places(store):
         with opened(settings) as place:
             now = served(place.database)
-            found = registry.list_runs(place.database, status=wanted, limit=limit)
+            found = registry.list_runs(place.database, status=wanted, tenant=settings.tenant, limit=limit)
             lines += [_line(run, now) for run in found]
     lines.sort(key=lambda line: line["created_at"], reverse=True)
     del lines[limit:]

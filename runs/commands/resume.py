@@ -8,7 +8,7 @@ from runs import events
 from runs.commands.answer import exit_code_of, view_of, write_run
 from runs.commands.driving import drive_and_answer, say_what_comes_next
 from runs.commands.output import Format, say
-from runs.commands.services import Opened, found
+from runs.commands.services import Opened, check_may_act, found
 from runs.errors import DrivenElsewhere
 from runs.registry import Run, Status
 
@@ -22,6 +22,7 @@ def resume(run_id: str, *, store: StoreKind | None, output: Format) -> int:
         if run.finished:
             say(finished(run))
             return _answer(opened, run, output)
+        check_may_act(opened)
         return go_on(opened, run, output)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runs import registry
 from runs.commands.output import visible
-from runs.errors import AmbiguousRun, RunNotFound
+from runs.errors import AmbiguousRun, NotPermitted, RunNotFound
 from runs.registry import Run
 from runs.settings import Settings, StoreKind, check_home, prepare_home
 from runs.store import Store, open_store
@@ -74,7 +74,7 @@ def found(typed: str, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
     for settings in places(store):
         with opened(settings) as place:
             try:
-                hits.append((settings, registry.find(place.database, typed)))
+                hits.append((settings, registry.find(place.database, typed, tenant=settings.tenant)))
             except RunNotFound as error:
                 missing = error
     if not hits:
@@ -85,6 +85,14 @@ def found(typed: str, store: StoreKind | None) -> Generator[tuple[Opened, Run]]:
     settings, run = hits[0]
     with opened(settings) as place:
         yield place, run
+
+
+def check_may_act(opened: Opened) -> None:
+    """Raise NotPermitted for a principal who was barred: who resumes, decides or cancels is asked again each time."""
+    settings = opened.settings
+    barred = opened.database.read("barred", tenant=settings.tenant, principal=settings.principal)
+    if barred:
+        raise NotPermitted(f"{settings.principal} may not act any more: {barred[0]['reason']}")
 
 
 class LocalServer:

@@ -42,6 +42,7 @@ class Request:
     approve: bool = False
     deadline: str | None = None
     budget: float | None = None
+    budget_tokens: int | None = None
     queue: bool = False
 
 
@@ -64,9 +65,10 @@ def made(request: Request, store: StoreKind | None) -> Generator[tuple[Opened, R
     deadline = parse_deadline(request.deadline)
     _check_asks(request)
     check_model(request.model)
-    from runs.commands.services import opened, settings_for
+    from runs.commands.services import check_may_act, opened, settings_for
 
     with opened(settings_for(store)) as place:
+        check_may_act(place)
         yield place, _create(place, request, deadline)
 
 
@@ -95,6 +97,7 @@ def _create(opened: Opened, request: Request, deadline: timedelta | datetime | N
     with local_ledger.connect(settings) as ledger:
         new = registry.NewRun(
             owner=settings.principal,
+            tenant=settings.tenant,
             workflow_version=CURRENT,
             allowed_kinds=sorted(VERSIONS[CURRENT].allowed_kinds),
             store=settings.store,
@@ -103,6 +106,7 @@ def _create(opened: Opened, request: Request, deadline: timedelta | datetime | N
             model=request.model,
             deadline_at=deadline_at,
             budget_micros=round(request.budget * 1_000_000) if request.budget is not None else None,
+            budget_tokens=request.budget_tokens,
             wake_seconds=None if request.queue else OURS_SECONDS,
         )
         made = registry.create(opened.database, objects_of(settings), request.path, new)

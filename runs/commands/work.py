@@ -28,7 +28,7 @@ def worker(
         die_with_parent(owner, owner_pipe)
     settings = settings_for(store)
     prepare_home(settings)
-    options = Options(versions=versions_of(graph), concurrency=concurrency, grace_seconds=grace, graph=graph)
+    options = Options(versions=_versions(graph), concurrency=concurrency, grace_seconds=grace, graph=graph)
     tell(f"Worker {os.getpid()}: starting.")
 
     def on_ready(worker_id: int) -> None:
@@ -42,7 +42,7 @@ def worker(
     return work(settings, options, tell=tell, on_ready=on_ready)
 
 
-def versions_of(graph: str | None) -> tuple[str, ...]:
+def _versions(graph: str | None) -> tuple[str, ...]:
     if graph is not None:
         from runs.foreign.serving import versions_of
 

@@ -27,12 +27,14 @@ where r.run_id = %(run_id)s;
 
 -- name: run_ids_like
 -- Ids that begin with what was typed (hexadecimal digits and dashes only; checked before).
-select run_id from runs where run_id like %(prefix)s || '%%' order by run_id limit 5;
+select run_id from runs
+where run_id like %(prefix)s || '%%' and (%(tenant)s::text is null or tenant = %(tenant)s)
+order by run_id limit 5;
 
 -- name: run_ids
 -- Newest first; `status` null: all.
 select run_id from runs
-where %(status)s::text is null or status::text = %(status)s
+where (%(status)s::text is null or status::text = %(status)s) and (%(tenant)s::text is null or tenant = %(tenant)s)
 order by created_at desc, run_id limit %(limit)s;
 
 -- name: move_run

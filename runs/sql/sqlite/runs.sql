@@ -26,12 +26,14 @@ where r.run_id = :run_id;
 
 -- name: run_ids_like
 -- Ids that begin with what was typed (hexadecimal digits and dashes only; checked before).
-select run_id from runs where run_id like :prefix || '%' order by run_id limit 5;
+select run_id from runs
+where run_id like :prefix || '%' and (:tenant is null or tenant = :tenant)
+order by run_id limit 5;
 
 -- name: run_ids
 -- Newest first; `status` null: all.
 select run_id from runs
-where :status is null or status = :status
+where (:status is null or status = :status) and (:tenant is null or tenant = :tenant)
 order by created_at desc, run_id limit :limit;
 
 -- name: move_run
