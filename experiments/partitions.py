@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -69,6 +70,7 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     from experiments.hosts import report
     from experiments.hosts.campaign import run_campaign
 
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our own connections end with the server's
     results = run_campaign(wanted, tell, arguments.keep)
     if arguments.json:
         print(json.dumps(results.to_json(), indent=2))

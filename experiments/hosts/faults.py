@@ -28,6 +28,7 @@ from experiments.hosts.stand import LEASE_SECONDS
 Target = Literal["Postgres", "the ledger"]
 
 Lasting = Literal["within the lease", "past the lease", "for long"]
+Cut = tuple[tuple[Target, ...], How, Lasting]
 
 SHORT_SECONDS = 0.5  # beside what cutting and looking take; a lease is several seconds
 LONG_SECONDS = 30.0  # TCP tries again after ever longer pauses: what was cut for long must still be back soon
@@ -227,13 +228,13 @@ def _cuts() -> Iterator[Fault]:
     hows: tuple[How, ...] = ("silent", "refused")
     targets: tuple[tuple[Target, ...], ...] = (("Postgres",), ("the ledger",), ("Postgres", "the ledger"))
     lasting: tuple[Lasting, ...] = ("within the lease", "past the lease")
-    special: tuple[tuple[tuple[Target, ...], How, Lasting], ...] = (
+    special: tuple[Cut, ...] = (
         (("Postgres",), "silent", "for long"),
         (("Postgres", "the ledger"), "silent", "for long"),
         (("Postgres",), "answers lost", "past the lease"),
         (("the ledger",), "answers lost", "past the lease"),
     )
-    usual = ((between, how, time) for between in targets for how in hows for time in lasting)
+    usual: list[Cut] = [(between, how, time) for between in targets for how in hows for time in lasting]
     for between, how, time in (*usual, *special):
         name = f"worker cut from {' and '.join(between)}, {how}, {time}"
         strike = partial(cut, targets=between, how=how, lasting=time)
