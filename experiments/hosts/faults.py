@@ -224,6 +224,25 @@ def jumping_clock(scene: Scene, *, seconds: int) -> None:
     scene.healed()
 
 
+def jump_and_die(scene: Scene, *, seconds: int) -> None:
+    """The same, and the worker is killed before its clock is right: others go on behind what it wrote."""
+    scene.wait_until_busy([scene.victim.host])
+    scene.clock.shift(seconds)
+    scene.clock.check(scene.victim.host, seconds)
+    scene.struck([scene.victim.host])
+    came = {run.run_id: run.checkpoints for run in scene.hit}
+
+    def written() -> bool:
+        return any(run.checkpoints > came[run.run_id] + 1 for run in scene.open_hits())
+
+    if not scene.load.wait(written, FAULT_SECONDS):
+        raise NotStruck("Nothing was written by the wrong clock.")
+    scene.victim.kill()
+    scene.clock.shift(0)
+    scene.victim.start_again()
+    scene.healed()
+
+
 def _cuts() -> Iterator[Fault]:
     hows: tuple[How, ...] = ("silent", "refused")
     targets: tuple[tuple[Target, ...], ...] = (("Postgres",), ("the ledger",), ("Postgres", "the ledger"))
@@ -271,6 +290,8 @@ def _clocks() -> Iterator[Fault]:
     for seconds, word in ((HOUR, "ahead"), (-HOUR, "back")):
         name = f"worker's clock jumps an hour {word} in mid-run"
         yield Fault(name=name, group="clock", strike=partial(jumping_clock, seconds=seconds), clock_seconds=0)
+        strike = partial(jump_and_die, seconds=seconds)
+        yield Fault(name=f"{name}, and it is killed", group="clock", strike=strike, clock_seconds=0)
 
 
 FAULTS: tuple[Fault, ...] = (*_cuts(), *_servers(), *_clocks())

@@ -103,9 +103,9 @@ class Scene:
         return True
 
     def open_hits(self) -> list[Driven]:
-        """The runs that were hit, and are driven under the same epoch still."""
-        now = {run.run_id: run.epoch for run in self.load.driven([run.run_id for run in self.hit])}
-        return [run for run in self.hit if now.get(run.run_id) == run.epoch]
+        """The runs that were hit and are driven under the same epoch still, as they stand now."""
+        epochs = {run.run_id: run.epoch for run in self.hit}
+        return [run for run in self.load.driven(list(epochs)) if run.epoch == epochs[run.run_id]]
 
     @contextmanager
     def cut_off(self, host: Host, targets: Sequence[tuple[Host, int]], how: How) -> Generator[None]:

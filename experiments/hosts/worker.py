@@ -72,6 +72,19 @@ class Worker:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
+    def kill(self) -> None:
+        """SIGKILL: its drivers end with it."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def start_again(self) -> None:
+        """Start it once more, and wait until it is ready."""
+        self._said.clear()
+        self._first_line = b""
+        self.__enter__()
+        self.wait_until_ready()
+
     def stop(self) -> None:
         """Ask it to end; one that does not is killed, and what it started with it."""
         if self._process is None:
