@@ -206,7 +206,7 @@ class _Copies:
 def _carried(ledger: Ledger, parent: Run, point: Point, run_id: str, files: _Copies) -> dict[str, Any]:
     """The state with every reference to the parent's files, drafts and actions rewritten to the fork's own."""
     named = {action.action_id: action for action in ledger.actions(parent.run_id, limit=_MOST_ACTIONS)}
-    referred = [named[text] for text in dict.fromkeys(_strings(point.values)) if text in named]
+    referred = [named[text] for text in dict.fromkeys(strings_of(point.values)) if text in named]
     for action in referred:
         if action.kind not in _OWN_FILES or action.status is not Status.SUCCEEDED:
             raise Conflict(
@@ -239,15 +239,16 @@ def _saved_again(ledger: Ledger, action: Action, run_id: str, files: _Copies) ->
     return done.action_id
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_of(value: Any) -> Iterator[str]:
+    """Every text in a JSON value, but for names of members."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for each in cast(dict[str, Any], value).values():
-            yield from _strings(each)
+            yield from strings_of(each)
     elif isinstance(value, list | tuple):
         for each in cast(list[Any], value):
-            yield from _strings(each)
+            yield from strings_of(each)
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

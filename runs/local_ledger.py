@@ -186,6 +186,7 @@ def stop(settings: Settings) -> bool:
     with _locked(files):
         address = _read_address(files)
         stopped = address is not None and _end_process(address)
+        _started[:] = [started for started in _started if started.poll() is None]  # reaped, if it was ours
         files.address.unlink(missing_ok=True)
     return stopped
 
