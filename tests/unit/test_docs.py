@@ -27,10 +27,11 @@ from onward_ledger.providers import providers_for
 from onward_ledger.providers.interface import ProviderClass, SendingProvider
 from onward_ledger.service import create_app
 from onward_ledger.store import claims
-from runs import cli, clock, endings, events, failures, local_ledger, local_postgres, next_move, registry
-from runs.errors import Exit, LimitReached
+from runs import cli, clock, drive, endings, events, failures, local_ledger, local_postgres, next_move, registry
+from runs.errors import Exit, LimitReached, NotPermitted
 from runs.settings import Settings
 from runs.wake import UNKNOWN_OUTCOME
+from tools.errors import InputError
 from tests.support.markdown import ROOT, codes, document, documents
 from tests.support.runs_values import a_driven_run, an_action
 from verify import _parser as verify_parser
@@ -203,6 +204,10 @@ ENDINGS = {
     "another error that may pass": endings.Failed(ConnectionError("x")),
     "any other error of a step": endings.Failed(ValueError("x")),
     "the figures do not pass": next_move.Finish("unverified"),
+    "what was asked for cannot be right": endings.Failed(InputError("x")),
+    "a right is missing": endings.Failed(NotPermitted("x")),
+    "a step failed eight times in a row": endings.Failed(ConnectionError("x")),
+    "more than ten drivers in a row": endings.Poison(drive.POISON_TAKEOVERS + 1),
     "deadline or budget used up": endings.Failed(LimitReached("x", limit="budget")),
     "the publication needs an approval": next_move.Wait(("a",)),
     "a person rejects": next_move.Finish("rejected"),
@@ -227,7 +232,9 @@ def test_an_interruption_ends_as_the_table_says(words):
     row = next(row for row in interruptions() if row[0].startswith(words))
     ending = ENDINGS[words]
     cancelled = isinstance(ending, endings.Cancelled)
-    run = a_driven_run(status=registry.Status.CANCEL_REQUESTED if cancelled else registry.Status.RUNNING)
+    failed = failures.ATTEMPTS - 1 if words.startswith("a step failed") else 0
+    status = registry.Status.CANCEL_REQUESTED if cancelled else registry.Status.RUNNING
+    run = a_driven_run(status=status, failures=failed)
     outcome = endings._move_for(ending, run).outcome
     status, *reasons = codes(row[2])
     assert status == outcome.status
