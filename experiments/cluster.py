@@ -55,6 +55,7 @@ class Cluster:
         plain_provider: bool = False,
         deadline_seconds: float | None = None,
         grace_seconds: float | None = None,
+        config: Path | None = None,
     ) -> Generator[Lane]:
         """A lane with a database and a ledger of its own; see LedgerSpec for what they are told."""
         with self._lock:
@@ -74,6 +75,7 @@ class Cluster:
             plain_provider=plain_provider,
             deadline_seconds=deadline_seconds,
             grace_seconds=grace_seconds,
+            config=config,
         ) as lane:
             yield lane
 

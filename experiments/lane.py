@@ -200,6 +200,7 @@ def open_lane(
     plain_provider: bool = False,
     deadline_seconds: float | None = None,
     grace_seconds: float | None = None,
+    config: Path | None = None,
 ) -> Generator[Lane]:
     """Start the lane's ledger over this database (None: SQLite files in the folder), and stop it in the end."""
     home = folder / "home"
@@ -231,6 +232,7 @@ def open_lane(
             plain_provider=plain_provider,
             deadline_seconds=deadline_seconds,
             grace_seconds=grace_seconds,
+            config=config,
         )
         ledger = LedgerService(forks, spec, relay, folder)
         with contextlib.ExitStack() as stack:

@@ -34,7 +34,8 @@ class LedgerSpec:
     """One ledger of an experiment. `store` and `objects` are what `onward-ledger serve` takes.
 
     `deadline_seconds` is the hard deadline of a send, `grace_seconds` what its record may take beyond it: shorter ones
-    make the cases short in which a service falls silent. `host` and `port` are where it listens; port 0: a free one.
+    make the cases short in which a service falls silent. `config`: kinds beside those that are built in. `host` and
+    `port` are where it listens; port 0: a free one.
     """
 
     store: str
@@ -45,6 +46,7 @@ class LedgerSpec:
     plain_provider: bool = False
     deadline_seconds: float | None = None
     grace_seconds: float | None = None
+    config: Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
 
@@ -76,6 +78,7 @@ def serve_observed(
             objects=spec.objects,
             token=token,
             ready_file=ready_file,
+            config=spec.config,
             host=spec.host,
             port=spec.port,
         )

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +31,7 @@ class LaneOptions:
     deadline_seconds: float | None = None
     grace_seconds: float | None = None
     lease_seconds: float | None = None
+    config: Path | None = None
 
 
 ORDINARY = LaneOptions()
@@ -54,6 +56,7 @@ class Lanes:
                     plain_provider=options.plain_provider,
                     deadline_seconds=options.deadline_seconds,
                     grace_seconds=options.grace_seconds,
+                    config=options.config,
                 )
             )
             plant_in_database(options.planted, lane.settings.database_url)
