@@ -28,6 +28,7 @@ def test_a_run_of_other_stores_is_refused_before_anything_is_recorded(monkeypatc
         yield SimpleNamespace(settings=None), replace(run, **elsewhere)
 
     monkeypatch.setattr(decide, "found", found)
+    monkeypatch.setattr(decide, "check_may_act", lambda opened: None)
     with pytest.raises(OtherStore, match="Use the settings that it was made with"):
         decide.decide(run.run_id, "approve", resume=True, store=None, output="table")
 

@@ -78,7 +78,7 @@ def test_a_traceback_is_shown_to_who_asks_for_it(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["runn"], "No such command 'runn'. Did you mean 'run'? Try: onward --help"),
+        (["runn"], "No such command 'runn'. Did you mean 'run', 'prune'? Try: onward --help"),
         (["run"], "Missing argument 'INPUT'. Try: onward run --help"),
         (["run", "x.csv", "--store", "paper"], "Invalid value for '--store'"),
         (["run", "x.csv", "--budget", "much"], "--budget"),

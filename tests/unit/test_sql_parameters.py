@@ -8,7 +8,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LEDGER = ROOT / "ledger" / "src" / "onward_ledger"
 # What runs statements by name. Elsewhere a statement is written out where it is executed.
-LAYER = LEDGER / "database"
+LAYERS = (LEDGER / "database", LEDGER / "langgraph" / "fence.py")
+# Procrastinate's own schema, as its package ships it.
+THEIRS = "SchemaManager.get_schema()"
 # The analyst's queries are not about records: they run in a child process, under rules of their own.
 QUERIES = {ROOT / "tools" / name for name in ("query_run.py", "query_rules.py")}
 EXECUTES = {"execute", "executemany", "executescript", "mogrify"}
@@ -39,7 +41,7 @@ def _assignments(tree):
 
 
 def _is_fixed(node):
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return (isinstance(node, ast.Constant) and isinstance(node.value, str)) or ast.unparse(node) == THEIRS
 
 
 def _is_built(node):
@@ -85,7 +87,7 @@ def test_no_statement_holds_a_value():
     for path in sources():
         text = path.read_text(encoding="utf-8")
         executed += text.count(".execute(")
-        if bad := list(violations(text, layer=path.is_relative_to(LAYER))):
+        if bad := list(violations(text, layer=any(path.is_relative_to(layer) for layer in LAYERS))):
             found[str(path.relative_to(ROOT))] = bad
     assert executed > 25, "the control: there are statements to look at"
     assert found == {}
