@@ -206,14 +206,24 @@ def _where(graph: Any, holds: Callable[[Any], bool]) -> list[str]:
 
 def classes_in(file: Path, *folders: Path) -> set[tuple[str, str]]:
     """Classes of theirs, as a checkpoint names them: only these, and LangGraph's own, are revived from one."""
+    values = _values_in(file, *folders)
+    return {(name, key) for name, key, value in values if isinstance(value, type) and value.__module__ == name}
+
+
+def has_tasks(file: Path, *folders: Path) -> bool:
+    """Have they functions under @task? Whoever calls one waits for it, so two of them have to run at once."""
+    from langgraph.func import task
+
+    kind = type(task(lambda: None))
+    return any(isinstance(value, kind) for _, _, value in _values_in(file, *folders))
+
+
+def _values_in(file: Path, *folders: Path) -> list[tuple[str, str, object]]:
+    """Module, name and value of whatever stands at the top of their loaded modules."""
     places = {package_top(file), file.parent, *folders}
-    found: set[tuple[str, str]] = set()
+    found: list[tuple[str, str, object]] = []
     for name, module in list(sys.modules.items()):
         source = getattr(module, "__file__", None)
         if source and not places.isdisjoint(Path(source).parents) and "site-packages" not in source:
-            found |= {(name, key) for key, value in list(vars(module).items()) if _is_class_of(value, name)}
+            found += [(name, key, value) for key, value in list(vars(module).items())]
     return found
-
-
-def _is_class_of(value: object, module: str) -> bool:
-    return isinstance(value, type) and value.__module__ == module

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from langgraph.types import All, StateSnapshot
+from langgraph.types import All, PregelTask, StateSnapshot
 
 from runs.foreign.errors import GraphError
 from runs.foreign.questions import Question, breakpoint_at, question_of
@@ -31,7 +31,8 @@ QUESTION = "question"  # the reason for which a run waits
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """What the rule needs of a snapshot. `skipped`: a node behind whose result the choice of the next one raised."""
+    """What the rule needs of a snapshot. `skipped`: the node behind whose result the choice of the next one
+    raised, in words."""
 
     started: bool
     pending: tuple[str, ...] = ()
@@ -52,9 +53,13 @@ def read_position(snapshot: StateSnapshot, *, stops_before: All | list[str], sto
     if not asked and snapshot.next and (before or stops_behind):
         nodes = ", ".join(dict.fromkeys(before or snapshot.next))
         asked = (breakpoint_at((snapshot.config.get("configurable") or {})["checkpoint_id"], nodes),)
-    skipped = next((task.name for task in snapshot.tasks if task.error and task.result is not None), None)
+    skipped = next((f"{t.name} failed behind its result ({t.error})" for t in snapshot.tasks if _is_skipped(t)), None)
     pending = tuple(task.name for task in snapshot.tasks)
     return Position(started=True, pending=pending, questions=asked, skipped=skipped)
+
+
+def _is_skipped(task: PregelTask) -> bool:
+    return bool(task.error) and task.result is not None
 
 
 def next_move(position: Position, answers: Mapping[str, Any]) -> Move:
@@ -63,7 +68,7 @@ def next_move(position: Position, answers: Mapping[str, Any]) -> Move:
         return Start()
     if position.skipped is not None:
         raise GraphError(
-            f"The choice of what follows {position.skipped} failed behind its result, and LangGraph would go on as if "
+            f"The choice of what follows {position.skipped}, and LangGraph would go on as if "
             "nothing followed. Start a new run, or choose in a node of its own, which can be tried again."
         )
     if not position.pending:

@@ -50,6 +50,7 @@ class ForeignWorkflow:
         self._given: Mapping[str, Any] = run.params
         self._runner = asyncio.Runner()
         self._asynchronous = bool(self._given.get("ainvoke"))
+        self._side_by_side = False
         self._graph: Any = None
         self._seat: Seat | None = None
         self._asked: list[dict[str, Any]] | None = None
@@ -74,6 +75,9 @@ class ForeignWorkflow:
         self.recursion_limit = (
             config.get("recursion_limit") or (graph.config or {}).get("recursion_limit") or RECURSION_LIMIT
         )
+        # One at a time, who waits for a function under @task waits for ever. Without that limit its result can become
+        # durable behind what follows it; a kill in between runs the function once more, which a guard notices.
+        self._side_by_side = loading.is_functional(graph) or loading.has_tasks(spec.file, *spec.paths)
         self._graph = graph
         return graph
 
@@ -87,6 +91,8 @@ class ForeignWorkflow:
         assert self._seat is not None
         theirs = self._given.get("config") or {}
         both = {**theirs, **config, "callbacks": [StepRecorder(self._seat.recorder)]}
+        if self._side_by_side:
+            del both["max_concurrency"]
         both["configurable"] = {**theirs.get("configurable", {}), **(config.get("configurable") or {})}
         options: dict[str, Any] = {"durability": "sync", "control": control}
         if context is not None:

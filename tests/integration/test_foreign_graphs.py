@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from runs import events, registry
+from runs.checkpoints import open_saver
 from runs.drive import drive
 from runs.errors import Conflict, OtherVersion, UsageError
 from runs.foreign import answering, questions
@@ -73,9 +73,7 @@ class World:
     def drive(self, run, graph=None, **more):
         serving = Serving(graph, self.objects, lambda: ("http://ledger", "token"))
         given = parts(self.store, self.ledger, self.objects, self.folder, **more)
-        return drive(
-            run.run_id, replace(given, foreign=serving.workflow, make_context=serving.context)
-        )
+        return drive(run.run_id, replace(given, foreign=serving.workflow, make_context=serving.context))
 
     def run(self, name, given=None, **params):
         made = self.new(name, given, **params)
@@ -108,6 +106,15 @@ class World:
 
 
 @pytest.fixture
+def store(request, tmp_path):
+    """SQLite, but for those that are marked: what differs between the stores is tested with our own graph."""
+    return request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_store")
+
+
+both_stores = pytest.mark.parametrize("store", ["postgres", "sqlite"], indirect=True)
+
+
+@pytest.fixture
 def world(store, database, ledger, objects, project, tmp_path):
     return World(store, database, ledger, objects, project, tmp_path)
 
@@ -115,6 +122,7 @@ def world(store, database, ledger, objects, project, tmp_path):
 ORDER = {"number": 7, "lines": ["tea"]}
 
 
+@both_stores
 @pytest.mark.parametrize("name", ["graph", "make_graph", "running_async"])
 def test_a_graph_runs_to_its_end(world, name):
     run, outcome = world.run(name, {"answer": "me"})
@@ -123,3 +131,177 @@ def test_a_graph_runs_to_its_end(world, name):
     assert world.result(run) == {"order": ORDER, "log": ["begin for me", second], "answer": "me"}
     assert world.effects == ["begin", second]
     assert world.steps(run) == ["begin#1", f"{second}#2"]
+
+
+@both_stores
+def test_a_question_waits_for_its_answer_and_the_first_one_stands(world):
+    run, outcome = world.run("asking", {"answer": "me"})
+    assert (outcome.status, outcome.reason, outcome.exit_code) == (Status.WAITING_HUMAN, "question", 5)
+    (question,) = answering.asked(world.database, run.run_id)
+    assert (question.node, question.kind) == ("ask", "value")
+    assert question.value == {"question": "pay?", "order": ORDER}
+    with pytest.raises(Exception, match="waits for a person"):
+        world.drive(run)
+    first = world.answer(run, {"yes": True})
+    assert (first.is_new, world.status(run)) == (True, Status.QUEUED)
+    again = world.answer(run, {"yes": True})
+    assert (again.is_new, again.principal) == (False, "bob")
+    with pytest.raises(Conflict, match=r'Another answer stands: \{"yes": true\} by bob'):
+        world.answer(run, {"yes": False})
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert world.result(run)["answer"] == {"yes": True}
+    assert world.effects == ["begin", "work"]
+    assert world.answer(run, {"yes": True}).is_new is False, "answered again when it is all over"
+
+
+def test_each_question_of_one_node_gets_its_own_answer(world):
+    run, _ = world.run("twice")
+    world.answer(run, 1)
+    assert world.drive(run).status is Status.WAITING_HUMAN
+    (second,) = answering.asked(world.database, run.run_id)
+    assert second.value == "second?"
+    world.answer(run, 2)
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert world.result(run)["log"] == ["begin for None", "1 then 2"]
+
+
+def test_questions_side_by_side_are_told_apart_and_all_have_to_be_answered(world):
+    run, _ = world.run("both")
+    asked = {each.node: each.question_id for each in answering.asked(world.database, run.run_id)}
+    with pytest.raises(UsageError, match="several questions"):
+        world.answer(run, 1)
+    world.answer(run, "r", asked["right"][:8])
+    assert world.status(run) is Status.WAITING_HUMAN
+    world.answer(run, "l")
+    assert world.status(run) is Status.QUEUED
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert sorted(world.result(run)["log"]) == ["left l", "right r"]
+
+
+def test_an_answer_that_comes_while_the_run_is_coming_to_wait_is_not_lost(world, monkeypatch):
+    run = world.new("asking")
+    end_drive = sys.modules["runs.drive"].end_drive
+
+    def answered_meanwhile(*given):
+        world.answer(run, "quick")
+        assert world.status(run) is Status.RUNNING
+        return end_drive(*given)
+
+    monkeypatch.setattr("runs.drive.end_drive", answered_meanwhile)
+    assert world.drive(run).status is Status.QUEUED
+    monkeypatch.undo()
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert world.result(run)["answer"] == "quick"
+
+
+@pytest.mark.parametrize(("name", "node"), [("careful", "work"), ("behind", "work")])
+def test_a_breakpoint_is_a_question_and_is_not_passed_by_a_take_over(world, name, node):
+    run, outcome = world.run(name)
+    assert (outcome.status, world.effects) == (Status.WAITING_HUMAN, ["begin"])
+    (question,) = answering.asked(world.database, run.run_id)
+    assert (question.kind, question.node) == ("breakpoint", node)
+    registry.queue_decided(world.database, run.run_id)  # as after a crash just behind the checkpoint
+    assert (world.drive(run).status, world.effects) == (Status.WAITING_HUMAN, ["begin"])
+    assert answering.asked(world.database, run.run_id) == [question]
+    world.answer(run, questions.approval(question))
+    assert (world.drive(run).status, world.effects) == (Status.SUCCEEDED, ["begin", "work"])
+
+
+def test_the_functional_api(world):
+    run, _ = world.run("functional", "tea")
+    world.answer(run, "two")
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert world.result(run) == "tea is ready, two"
+    assert world.effects == ["brew tea"]
+
+
+def test_an_error_of_theirs_fails_the_run_with_their_words(world):
+    _, outcome = world.run("broken")
+    assert (outcome.status, outcome.reason, outcome.message) == (
+        Status.FAILED,
+        "error",
+        "ValueError: the oven is cold",
+    )
+    assert world.effects == ["begin"]
+
+
+def test_a_router_that_failed_behind_a_result_is_not_skipped_in_silence(world):
+    """LangGraph alone goes on as if the graph were at its end: the control."""
+    run, outcome = world.run("routed")
+    assert (outcome.status, outcome.exit_code, world.effects) == (Status.FAILED, 1, ["begin"])
+    assert "choice of what follows begin failed behind its result (ConnectionError('no answer" in outcome.message
+    with open_saver(world.store, run.run_id, 1, 1, lambda: None) as saver:
+        alone = foreign_graphs.routed.compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": run.run_id}, "max_concurrency": 1}
+        alone.invoke(None, config, durability="sync")
+        assert not alone.get_state(config).tasks
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("outer", "in inner keeps a checkpointer of its own"),
+        ("stops_inside", "in inner has breakpoints"),
+        ("no_graph", "no_graph is no graph, but an int"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_a_sentence(world, name, sentence):
+    _, outcome = world.run(name)
+    assert (outcome.status, outcome.exit_code) == (Status.FAILED, 1)
+    assert sentence in outcome.message
+    assert world.effects == []
+
+
+def test_a_file_that_cannot_be_imported_leaves_the_run_as_it_is(world):
+    run = world.new("graph")
+    source = (world.project / "shop.py").read_text()
+    (world.project / "shop.py").write_text(source + "\nraise RuntimeError('no key')\n")
+    with pytest.raises(OtherVersion, match="is graph:graph@"):
+        world.drive(run)
+    version = run.workflow_version.rpartition("@")[2]
+    with pytest.raises(GraphError, match="cannot be imported: RuntimeError: no key"):
+        world.drive(run, f"{world.project}/shop.py:graph@{version}")
+    (world.project / "shop.py").unlink()
+    with pytest.raises(OtherVersion, match=r"is not here: --graph .*there is no file"):
+        world.drive(run)
+    assert world.status(run) is Status.QUEUED
+    (world.project / "shop.py").write_text(source)
+    assert world.drive(run).status is Status.SUCCEEDED
+
+
+def test_configuration_and_context_reach_the_graph(world):
+    (world.project / "shop.py").write_text(
+        "from typing import TypedDict\n"
+        "from langgraph.graph import START, StateGraph\n"
+        "class Context(TypedDict):\n    who: str\n"
+        "class State(TypedDict, total=False):\n    said: list\n"
+        "def node(state, runtime, config):\n"
+        "    known = config['configurable']\n"
+        "    return {'said': [runtime.context['who'], known['model'], known['onward_epoch'], known['thread_id']]}\n"
+        "from langchain_core.runnables import RunnableConfig\n"
+        "from langgraph.runtime import Runtime\n"
+        "node.__annotations__ = {'runtime': Runtime[Context], 'config': RunnableConfig}\n"
+        "graph = StateGraph(State, context_schema=Context)\n"
+        "graph.add_node('node', node)\ngraph.add_edge(START, 'node')\n"
+    )
+    given = {"configurable": {"model": "small", "thread_id": "theirs", "onward_epoch": 99}}
+    run, _ = world.run("graph", context={"who": "ada"}, config=given)
+    assert world.result(run) == {"said": ["ada", "small", 1, run.run_id]}
+
+
+def test_only_classes_of_theirs_come_back_from_a_checkpoint(world):
+    """The control of the dataclass that does: what else a row names is not imported and called."""
+    (world.project / "shop.py").write_text(
+        "from typing import Any, TypedDict\n"
+        "from langgraph.graph import START, StateGraph\nfrom langgraph.types import interrupt\n"
+        "from onward_ledger.guard import Seen\n"
+        "class State(TypedDict, total=False):\n    kept: Any\n    seen: str\n"
+        "graph = StateGraph(State)\n"
+        "graph.add_node('a', lambda state: {'kept': Seen(receipt={})})\n"
+        "graph.add_node('b', lambda state: {'seen': type(state['kept']).__name__ + str(interrupt('?'))})\n"
+        "graph.add_edge(START, 'a')\ngraph.add_edge('a', 'b')\n"
+    )
+    run, _ = world.run("graph")
+    world.answer(run, 1)
+    assert world.drive(run).status is Status.SUCCEEDED
+    assert world.result(run)["seen"] == "dict1"

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
@@ -124,7 +125,7 @@ async def make_graph(config: Any) -> Any:
     return chain(begin, work)
 
 
-inner = chain(begin).compile(checkpointer=True)
+inner = chain(begin).compile(checkpointer=InMemorySaver())
 outer = StateGraph(State)
 outer.add_node("inner", inner)
 outer.add_edge(START, "inner")
