@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -87,7 +87,7 @@ def _prepared(stand: Stand, fault: Fault, stack: ExitStack) -> Scene:
     for worker in (victim, other):
         worker.wait_until_ready()
     scene = Scene(stand, victim, other, clock=clock, gate=gate)
-    stack.enter_context(closing(scene.load))
+    stack.enter_context(scene.load)
     scene.load.begin(RUNS)
     return scene
 
@@ -190,7 +190,7 @@ def _summed(scene: Scene, fault: Fault, end: _End, seconds: float) -> Case:
         unknown=sum(each.after.unknown for each in evidence),
         stuck=sum(run.stuck for run in end.seen),
         takeovers=sum(claim.epoch > 1 for claim in end.claims),
-        thefts=len(judging.thefts(end.claims)),
+        robbed=len(judging.thefts(end.claims)),
         takeover=_after(scene.struck_at, _first_takeover(end.claims, scene.struck_at)),
         progress=_after(scene.healed_at, end.progress),
         ended=_after(scene.healed_at, end.ended),

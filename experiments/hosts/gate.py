@@ -21,7 +21,7 @@ import json
 import re
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,17 +40,18 @@ class Orders:
     every: int
     where: tuple[Where, ...] = ("before", "after")
     most: int = 0
+    names: str = ".*"  # connections whose application name matches
 
     @classmethod
     def read(cls, path: Path) -> Orders:
         """From a file, which is replaced when the orders change."""
         value = json.loads(path.read_text(encoding="utf-8"))
-        return cls(every=value["every"], where=tuple(value["where"]), most=value["most"])
+        return cls(every=value["every"], where=tuple(value["where"]), most=value["most"], names=value["names"])
 
     def write(self, path: Path) -> None:
         """Into a file, at once for whoever reads it."""
         part = path.with_suffix(".part")
-        part.write_text(json.dumps({"every": self.every, "where": self.where, "most": self.most}), encoding="utf-8")
+        part.write_text(json.dumps(asdict(self)), encoding="utf-8")
         part.replace(path)
 
 
@@ -142,6 +143,8 @@ class Gate:
         if link.cutting or not committing(statements, in_transaction=link.open_transaction):
             return None
         orders = Orders.read(self._orders)
+        if re.fullmatch(orders.names, link.name) is None:
+            return None
         self._commits += 1
         if self._cuts >= orders.most or self._commits % orders.every:
             return None

@@ -61,15 +61,8 @@ def judge(case: str, run: Seen, reference: Seen) -> list[str]:
 
 
 def thefts(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims by which a run went to another host although nobody had given it back: its driver lived all the time."""
-    last: dict[str, Claim] = {}
-    found: list[Claim] = []
-    for claim in claims:
-        before = last.get(claim.run_id)
-        if before is not None and before.host != claim.host and claim.why in ("gone", "expired"):
-            found.append(claim)
-        last[claim.run_id] = claim
-    return found
+    """Claims by which a run was taken from a driver that lived, and had not given it back."""
+    return [claim for claim in claims if claim.robbed]
 
 
 def repeated(before: Mapping[str, World], after: Mapping[str, World]) -> list[str]:

@@ -8,11 +8,12 @@ from experiments.hosts.results import Case, Results
 
 HEAD = (
     *("case", "fired", "completed", "duplicates", "lost", "UNKNOWN", "stuck"),
-    *("taken over", "progress s", "ended s", "back s"),
+    *("taken over", "alive", "progress s", "ended s", "back s"),
 )
 LEGEND = """
-Seconds: the first step after the heal of a run that had not ended; the end of the last of them; two new runs on the
-worker that was hit, alone, from begin to end. -: there was nothing to measure.
+Taken over: claims behind the first one of a run; alive: those whose driver before lived still (it was cut off, or its
+session had ended). Seconds: the first step after the heal of a run that had not ended; the end of the last of them; new
+runs in all places of the worker that was hit, alone, from begin to end. -: there was nothing to measure.
 """
 
 
@@ -21,7 +22,7 @@ def line_of(case: Case) -> list[str]:
     if not case.fired:
         return [case.name, "not run" if case.not_run else "no", *["-"] * (len(HEAD) - 2)]
     fired = f"{case.hit} runs" if case.hit else "-"
-    counts = (case.duplicates, case.lost, case.unknown, case.stuck, case.takeovers)
+    counts = (case.duplicates, case.lost, case.unknown, case.stuck, case.takeovers, case.robbed)
     times = [_seconds(value) for value in (case.progress, case.ended, case.back)]
     return [case.name, fired, f"{case.completed}/{case.runs}", *map(str, counts), *times]
 

@@ -19,6 +19,7 @@ PACKAGES = ("langgraph", "langgraph-checkpoint-postgres", "psycopg", "procrastin
 class Case:
     """What one case came to. Times in seconds after the heal, `takeover` after the strike; None: there was none.
 
+    `takeovers`: claims behind the first one of each run; `robbed`: those whose driver still lived.
     `progress`: the first step of a run that had not ended; `ended`: the last run's end; `back`: the worker that was
     hit has ended new runs in all its places, alone.
     """
@@ -37,7 +38,7 @@ class Case:
     unknown: int = 0
     stuck: int = 0
     takeovers: int = 0
-    thefts: int = 0
+    robbed: int = 0
     takeover: float | None = None
     progress: float | None = None
     ended: float | None = None

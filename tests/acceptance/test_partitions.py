@@ -32,10 +32,10 @@ def test_runs_survive_a_cut_and_a_killed_server_on_separate_hosts(tmp_path: Path
     told = json.loads(done.stdout)
     assert (told["verdict"], done.returncode) == ("pass", 0), done.stderr
     first, cut, killed = told["cases"]
-    assert (first["takeovers"], first["thefts"], first["completed"]) == (0, 0, first["runs"])
+    assert (first["takeovers"], first["robbed"], first["completed"]) == (0, 0, first["runs"])
     for case in (cut, killed):
         assert (case["hit"] > 0, case["completed"]) == (True, case["runs"]), case
         assert (case["duplicates"], case["lost"], case["stuck"]) == (0, 0, 0), case
     assert cut["takeovers"] >= cut["hit"], "what the cut worker drove was taken over while it was cut off"
-    assert killed["thefts"] == 0, "a restart of the server frees all locks, and takes nobody's run"
+    assert killed["robbed"] == 0, "a restart of the server frees all locks, and takes nobody's run"
     assert not list(NAMESPACES.glob("onward-*")), "every host is gone"
