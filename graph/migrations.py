@@ -1,8 +1,9 @@
 """Bringing the state of a waiting run from one workflow version to another.
 
-A migration is a pure function that somebody has written and tested: the whole state under the old version in, the whole
-state under the new one out. It is registered with the version that it leads to (`graph.versions`), so what there is no
-function for is refused, never guessed. It gets no graph: the software that migrates need not serve the old version.
+A migration is a pure function that somebody has written and tested: the whole state under the old version, and the
+nodes that were to come next there, in; the whole state under the new one out. It is registered with the version that
+it leads to (`graph.versions`), so what there is no function for is refused, never guessed. It gets no graph: the
+software that migrates need not serve the old version.
 
 Rules for who writes one:
 
@@ -33,4 +34,5 @@ class Migrated:
     as_node: str
 
 
-Migrate: TypeAlias = Callable[[Values], Migrated]
+# `migrate(values, pending)`. Of a run that stands at a question, the node that asks is pending.
+Migrate: TypeAlias = Callable[[Values, tuple[str, ...]], Migrated]

@@ -39,9 +39,11 @@ from runs.store import Store
 
 # A lease that nobody holds has a length all the same; the next driver brings its own.
 _LEASE_SECONDS = 1.0
+_POLL_SECONDS = 0.02
 
-# Channels of LangGraph's own in a checkpoint: inputs, triggers, joins.
+# Channels of LangGraph's own in a checkpoint: inputs, triggers, joins. A trigger that is there names what comes next.
 _INTERNAL = ("__", "branch:", "join:")
+_TRIGGER = "branch:to:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +91,9 @@ def rehearse(
         saved = head_of(saver, run.run_id)
     if saved is None:
         return Migration(run=run, target=target, head=None, before={}, migrated=None, next=())
-    before = state_of(saved.checkpoint["channel_values"])
-    migrated = _call(target, run, before)
+    channels = saved.checkpoint["channel_values"]
+    before = state_of(channels)
+    migrated = _call(target, run, before, pending_in(channels))
     memory = InMemorySaver(serde=serializer())
     thread = {"configurable": {"thread_id": run.run_id, "checkpoint_ns": ""}}
     memory.put(cast(Any, thread), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"])
@@ -132,6 +135,12 @@ def state_of(channels: Mapping[str, Any]) -> Values:
     return copy.deepcopy(state or dict(channels.get("__start__") or {}))
 
 
+def pending_in(channels: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that come next, read without their graph: whoever migrates a run need not have it."""
+    started = ("__start__",) if "__start__" in channels else ()
+    return started + tuple(sorted(name.removeprefix(_TRIGGER) for name in channels if name.startswith(_TRIGGER)))
+
+
 def _refuse_driven(store: Store, database: Database, run: Run) -> None:
     """A run that waits or is queued has no driver; one whose driver is gone for certain has none any more."""
     if run.finished:
@@ -140,10 +149,7 @@ def _refuse_driven(store: Store, database: Database, run: Run) -> None:
         raise Conflict(f"The run {run.run_id} is being cancelled; it is not migrated.")
     if run.status is not Status.RUNNING:
         return
-    why = _standing(run)
-    if why == "gone":
-        time.sleep(store.second_look_seconds)
-        why = _standing(registry.get(database, run.run_id))
+    why = _settled(store, database, run)
     if why in ("alive", "unclear"):
         raise DrivenElsewhere(
             f"The run {run.run_id} is driven by process {run.pid} on {run.host}. Only a run that nobody drives is "
@@ -154,8 +160,18 @@ def _refuse_driven(store: Store, database: Database, run: Run) -> None:
         )
 
 
-def _standing(run: Run) -> lease.Why:
-    return lease.standing(run, process_is_dead=lease.process_is_dead(run))
+def _settled(store: Store, database: Database, run: Run) -> lease.Why:
+    """How its driver stands. One that has just died is given the time in which the server notices."""
+    began, looks = time.monotonic(), 0
+    while True:
+        dead = lease.process_is_dead(run)
+        why = lease.standing(run, process_is_dead=dead)
+        looks = looks + 1 if why == "gone" else 0
+        noticing = dead and why == "alive" and time.monotonic() - began < lease.PATIENCE_SECONDS
+        if not noticing and looks != 1:
+            return why
+        time.sleep(store.second_look_seconds if looks else _POLL_SECONDS)
+        run = registry.get(database, run.run_id)
 
 
 def _target(run: Run, to: str, versions: Mapping[str, Version]) -> Version:
@@ -179,10 +195,10 @@ def _target(run: Run, to: str, versions: Mapping[str, Version]) -> Version:
     return target
 
 
-def _call(target: Version, run: Run, before: Values) -> Migrated:
+def _call(target: Version, run: Run, before: Values, pending: tuple[str, ...]) -> Migrated:
     """What the migration function says. It is somebody's code: whatever it raises is a refusal."""
     try:
-        migrated = target.migrations[run.workflow_version](copy.deepcopy(before))
+        migrated = target.migrations[run.workflow_version](copy.deepcopy(before), pending)
         json.dumps(migrated.values, allow_nan=False)
     except Exception as error:
         raise MigrationRefused(

@@ -135,6 +135,19 @@ def test_a_former_driver_writes_no_checkpoint_any_more(world):
         old.put(saved.config, saved.checkpoint, saved.metadata, {})
 
 
+@pytest.mark.parametrize("step", ["plan", "analyze", "test"])
+def test_the_function_is_told_which_node_was_to_come_next(world, step):
+    told = []
+
+    def migrate_told(values, pending):
+        told.append(pending)
+        return to_next(values, pending)
+
+    stopped_behind(world, step)
+    rehearse(world.store, world.database, world.run, NEXT, two_versions(migrate_told))
+    assert told == [(ALL[ALL.index(step) + 1],)]
+
+
 # --- What is refused -------------------------------------------------------------------------------------------------
 
 
@@ -171,13 +184,13 @@ def test_a_run_that_is_being_cancelled_is_refused(world):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda values: Migrated(values=values["nothing"], as_node="test"), "cannot take this run's state: KeyError"),
-        (lambda values: Migrated(values=values | {"audience": {1}}, as_node="test"), "not JSON serializable"),
-        (lambda values: Migrated(values=values, as_node="nobody"), "'nobody', which is no node of version next"),
-        (lambda values: Migrated(values=values, as_node="publish"), "has nothing to do with this state"),
-        (lambda values: Migrated(values=values | {"other": 1}, as_node="test"), "does not hold .*: other"),
+        (lambda values, _: Migrated(values=values["nothing"], as_node="test"), "cannot take .* state: KeyError"),
+        (lambda values, _: Migrated(values=values | {"audience": {1}}, as_node="test"), "not JSON serializable"),
+        (lambda values, _: Migrated(values=values, as_node="nobody"), "'nobody', which is no node of version next"),
+        (lambda values, _: Migrated(values=values, as_node="publish"), "has nothing to do with this state"),
+        (lambda values, _: Migrated(values=values | {"other": 1}, as_node="test"), "does not hold .*: other"),
         (
-            lambda values: Migrated(values={k: v for k, v in values.items() if k != "log"}, as_node="test"),
+            lambda values, _: Migrated(values={k: v for k, v in values.items() if k != "log"}, as_node="test"),
             "does not hold .*: log",
         ),
     ],
@@ -312,7 +325,7 @@ def test_the_head_of_one_version_under_the_graph_of_the_other_never_passes_for_f
         tx.run("take_lease", run_id=run.run_id, epoch=run.epoch + 1, holder_id=holder.holder_id, seconds=5.0)
     with open_saver(world.store, run.run_id, run.epoch + 1, holder.holder_id, lambda: None) as saver:
         graph = build_next().compile(checkpointer=saver)
-        migrated = to_next(state_of(head(world).checkpoint["channel_values"]))
+        migrated = to_next(state_of(head(world).checkpoint["channel_values"]), ("deliver",))
         graph.update_state({"configurable": {"thread_id": run.run_id}}, migrated.values, as_node=migrated.as_node)
     with world.database.transaction() as tx:
         tx.run("release_lease", run_id=run.run_id, epoch=run.epoch + 1)

@@ -63,7 +63,7 @@ def build_next() -> StateGraph[Any, Any, Any, Any]:
     return graph
 
 
-def to_next(values: Values) -> Migrated:
+def to_next(values: Values, pending: tuple[str, ...]) -> Migrated:
     """From "test" to "next"."""
     log = values.get("log", [])
     return Migrated(values={**values, "audience": "everybody"}, as_node=log[-1] if log else "__start__")

@@ -54,7 +54,7 @@ def test_what_nobody_serves_is_said_with_what_to_do(database, tmp_path, capsys):
 
 
 def test_the_way_over_is_named_where_there_is_one(database, tmp_path, capsys, monkeypatch):
-    way = {"0": lambda values: Migrated(values=values, as_node="plan")}
+    way = {"0": lambda values, _: Migrated(values=values, as_node="plan")}
     monkeypatch.setitem(versions.VERSIONS, "1", replace(versions.VERSIONS["1"], migrations=way))
     run = a_run(database, tmp_path, "0")
     view = told(capsys, "show", run.run_id)
