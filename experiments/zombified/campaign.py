@@ -43,6 +43,8 @@ TELL_EVERY_SECONDS = 4.0
 # A control has shown what it is there for when so many zombies have done damage.
 ENOUGH_HARM = 3
 MOST_CONTROLS = 14
+# In a control whoever takes over may be kept waiting for ever; then it is not waited for long.
+PATIENCE_SECONDS = 6.0
 
 ORDINARY = LaneOptions(lease_seconds=LEASE_SECONDS)
 UNFENCED = LaneOptions(lease_seconds=LEASE_SECONDS, planted="no-fence")
@@ -205,10 +207,14 @@ class _Campaign:
             return run_plain(lanes.get(ORDINARY), place)
 
         def unfenced(lanes: Lanes, place: Place) -> Damage:
-            return damage_of("no fence", run_zombie(self._lane(lanes, UNFENCED), place, "at the end"))
+            return damage_of(
+                "no fence", run_zombie(self._lane(lanes, UNFENCED), place, "at the end", stuck_seconds=PATIENCE_SECONDS)
+            )
 
         def forgetful(lanes: Lanes, place: Place) -> Damage:
-            zombie = run_zombie(self._lane(lanes, UNFENCED), place, "at the end", forgetful=True)
+            zombie = run_zombie(
+                self._lane(lanes, UNFENCED), place, "at the end", forgetful=True, stuck_seconds=PATIENCE_SECONDS
+            )
             return damage_of("no epoch", zombie)
 
         awake = [place for place in self.recorded if place.node in ("analyze", "write_draft")]

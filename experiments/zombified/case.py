@@ -39,6 +39,8 @@ END_SECONDS = 6.0
 # A driver that was refused is started again after this time, as a worker would.
 AGAIN_SECONDS = 0.05
 MOST_DRIVES = 6
+# Whoever has taken the run and has not come to its end within this time is kept waiting by the silent one.
+STUCK_SECONDS = 20.0
 LOOK_EVERY_SECONDS = 0.01
 
 _numbers = itertools.count(1)
@@ -50,8 +52,9 @@ class Zombie:
 
     `nothing_left`: it had ended the run before it stopped, so there was nothing to take. `lease`: it had one.
     `take_over_ms`: from the end of its lease to the claim of the next driver (with the start of its process);
-    `claim_ms`: the claim alone. `terminated`: sessions of the silent one that a take-over ended. `changed`: rows that
-    changed when it woke at the end; `late`: rows that it wrote after it was woken, by table (Postgres).
+    `claim_ms`: the claim alone. `terminated`: sessions of the silent one that a take-over ended. `stuck`: whoever took
+    over could not go on until it woke. `changed`: rows that changed when it woke at the end; `late`: rows that it wrote
+    after it was woken, by table (Postgres).
     """
 
     place: str
@@ -63,6 +66,7 @@ class Zombie:
     lease: bool = False
     nothing_left: bool = False
     taken: bool = False
+    stuck: bool = False
     take_over_ms: float | None = None
     claim_ms: float | None = None
     terminated: int = 0
@@ -156,7 +160,9 @@ class Scene:
         )
 
 
-def run_zombie(lane: Lane, place: Place, wake: Wake, *, forgetful: bool = False) -> Zombie:
+def run_zombie(
+    lane: Lane, place: Place, wake: Wake, *, forgetful: bool = False, stuck_seconds: float = STUCK_SECONDS
+) -> Zombie:
     """One case, from the start of the run to the end of everybody who drove it."""
     scene = Scene(lane, str(place), forgetful=forgetful)
     silent = scene.start(Fault(at=place.at, how="stop"))
@@ -170,7 +176,9 @@ def run_zombie(lane: Lane, place: Place, wake: Wake, *, forgetful: bool = False)
     taker = scene.take_over(run.epoch or 0)
     taken = (scene.run().epoch or 0) > (run.epoch or 0)
     ended = terminated(lane, held)
-    if wake == "at the end" and taken:
+    stuck = wake == "at the end" and taken and not taker.ends_within(stuck_seconds)
+    settled = wake == "at the end" and taken and not stuck
+    if settled:
         scene.to_the_end(taker)
     written = written_by(lane.settings.database_url, mine)
     rows = read_rows(lane)
@@ -178,7 +186,7 @@ def run_zombie(lane: Lane, place: Place, wake: Wake, *, forgetful: bool = False)
     silent.wake()
     first = silent.wait(END_SECONDS)
     end_ms = (time.monotonic() - woken) * 1000
-    changed = changes(rows, read_rows(lane)) if wake == "at the end" and taken else ()
+    changed = changes(rows, read_rows(lane)) if settled else ()
     scene.to_the_end(taker)
     stories = [first, *(running.wait() for running in scene.started[1:])]
     evidence = scene.evidence(stories)
@@ -192,6 +200,7 @@ def run_zombie(lane: Lane, place: Place, wake: Wake, *, forgetful: bool = False)
         held=held.writing,
         lease=run.expires_at is not None,
         taken=taken,
+        stuck=stuck,
         take_over_ms=_since(run, claimed_at) if taken else None,
         claim_ms=next((ms for story in stories[1:] if (ms := claim_ms(story)) is not None), None),
         terminated=ended,

@@ -38,7 +38,7 @@ class Damage:
     @property
     def harm(self) -> bool:
         """Whether it forked the chain or wrote late."""
-        return bool(self.forks or self.late)
+        return self.stopped and bool(self.forks or self.late)
 
 
 def damage_of(control: str, zombie: Zombie) -> Damage:
@@ -51,6 +51,7 @@ def damage_of(control: str, zombie: Zombie) -> Damage:
         forks=zombie.forks,
         late=tuple(late),
         duplicates=zombie.evidence.duplicates,
+        stuck=zombie.stuck,
     )
 
 

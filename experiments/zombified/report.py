@@ -204,7 +204,8 @@ def summary(results: Results) -> Iterator[str]:
     for name, control in (told["controls"] or {}).items():
         yield (
             f"Control, {name}: {control['harmful']} of {control['zombies']} did damage: {control['forked']} forked, "
-            f"{control['wrote_late']} wrote late, {control['duplicates']} duplicates."
+            f"{control['wrote_late']} wrote late, {control['stuck']} kept the other waiting, "
+            f"{control['duplicates']} duplicates."
         )
     for step in told["long_steps"]:
         yield (
