@@ -31,8 +31,12 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from experiments.hosts.faults import Fault
 
 # Run as a file, this folder would come first, and its modules would hide others of the same name.
 if __name__ == "__main__":
@@ -41,34 +45,33 @@ if __name__ == "__main__":
 
 def main() -> int:
     """Run what the command line asks for; the exit code."""
-    from experiments.benchmarks import command
-
-    arguments = _parsed()
-    return command.guarded(lambda teller: _run(arguments, teller.say), "partitions")
-
-
-def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     from experiments.hosts.faults import FAULTS
     from runs.errors import Exit
 
-    wanted = [
-        fault
-        for fault in FAULTS
-        if (not arguments.only or any(text in fault.name for text in arguments.only))
-        and (not arguments.group or fault.group in arguments.group)
-    ]
-    if not wanted:
-        tell("there is no such case; --list shows them")
-        return Exit.USAGE
-    if arguments.list:
+    arguments = _parsed()
+    wanted = [fault for fault in FAULTS if _is_wanted(fault.name, fault.group, arguments)]
+    if arguments.list and wanted:
         print("\n".join(f"{fault.group:8}{fault.name}" for fault in wanted))
         return Exit.OK
-    if (why := cannot(sys.platform, os.geteuid() if hasattr(os, "geteuid") else None)) is not None:
-        tell(why)
+    why = cannot(sys.platform, os.geteuid() if hasattr(os, "geteuid") else None)
+    if not wanted or why is not None:
+        sys.stderr.write(f"partitions: {why if wanted else 'there is no such case; --list shows them'}\n")
         return Exit.USAGE
 
+    from experiments.benchmarks import command
+
+    return command.guarded(lambda teller: _run(wanted, arguments, teller.say), "partitions")
+
+
+def _is_wanted(name: str, group: str, arguments: argparse.Namespace) -> bool:
+    named = not arguments.only or any(text in name for text in arguments.only)
+    return named and (not arguments.group or group in arguments.group)
+
+
+def _run(wanted: Sequence[Fault], arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     from experiments.hosts import report
     from experiments.hosts.campaign import run_campaign
+    from runs.errors import Exit
 
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our own connections end with the server's
     results = run_campaign(wanted, tell, arguments.keep)

@@ -11,7 +11,8 @@ stand       all of that together, removed in the end
 load        runs under way, and which worker drives them
 faults      what happens to them: one function for each case
 judging     what must hold afterwards
-campaign    the cases one after the other
+campaign    the cases one after the other; results: what they came to
 report      the table
 leftovers   what a killed experiment left behind
+size        how large the stand is
 """

@@ -13,16 +13,18 @@ from pathlib import Path
 from experiments import look
 from experiments.errors import NotRun
 from experiments.hosts import judging, skew
+from experiments.hosts.errors import NotStruck
 from experiments.hosts.faults import Fault
 from experiments.hosts.gate import PORT as GATE_PORT
 from experiments.hosts.judging import Seen
 from experiments.hosts.load import Claim
 from experiments.hosts.postgres import PORT
 from experiments.hosts.results import Case, Results
-from experiments.hosts.scene import RUNS, NotStruck, Scene
+from experiments.hosts.scene import Scene
 from experiments.hosts.services import gate_on
+from experiments.hosts.size import CONCURRENCY, RUNS, WORKERS
 from experiments.hosts.skew import Clock
-from experiments.hosts.stand import CONCURRENCY, WORKERS, Stand, open_stand
+from experiments.hosts.stand import Stand, open_stand
 from runs.errors import RunFinished
 from runs.store import open_store
 

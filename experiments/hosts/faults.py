@@ -13,17 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
 from experiments.hosts import postgres
 from experiments.hosts.cuts import How
+from experiments.hosts.errors import NotStruck
 from experiments.hosts.gate import OPEN, Orders, Where
 from experiments.hosts.network import Host
-from experiments.hosts.scene import FAULT_SECONDS, NotStruck, Scene
+from experiments.hosts.size import FAULT_SECONDS, LEASE_SECONDS
 from experiments.hosts.skew import HOUR
-from experiments.hosts.stand import LEASE_SECONDS
+
+if TYPE_CHECKING:
+    from experiments.hosts.scene import Scene
 
 Target = Literal["Postgres", "the ledger"]
 

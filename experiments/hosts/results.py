@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal
 
-from experiments.hosts.stand import CONCURRENCY, LEASE_SECONDS, WORKERS
+from experiments.hosts.size import CONCURRENCY, LEASE_SECONDS, WORKERS
 
 Verdict = Literal["pass", "disproved", "invalid"]
 

@@ -10,24 +10,19 @@ from pathlib import Path
 
 from experiments.hosts import cuts
 from experiments.hosts.cuts import How
+from experiments.hosts.errors import NotStruck
 from experiments.hosts.load import Driven, Load
 from experiments.hosts.network import Host
+from experiments.hosts.size import FAULT_SECONDS, LEASE_SECONDS
 from experiments.hosts.skew import Clock
-from experiments.hosts.stand import LEASE_SECONDS, Stand
+from experiments.hosts.stand import Stand
 from experiments.hosts.worker import Worker
 
 Gate = tuple[Path, Path]
 
-RUNS = 4
 BUSY_SECONDS = 60.0
 # A run that is hit has come this far: behind its first step, before its last one.
 CHECKPOINTS = 3
-# From the first run's claim to everything that a case waits for while its fault lasts.
-FAULT_SECONDS = 60.0
-
-
-class NotStruck(Exception):
-    """The fault did not hit anything, so the case says nothing."""
 
 
 class Scene:

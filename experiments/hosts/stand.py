@@ -15,6 +15,7 @@ from experiments.hosts import leftovers
 from experiments.hosts.network import Host, Network, new_token
 from experiments.hosts.postgres import Server
 from experiments.hosts.services import LEDGER_PORT, ledger_on, sink_on
+from experiments.hosts.size import CONCURRENCY, LEASE_SECONDS, WORKERS
 from experiments.hosts.skew import Clock
 from experiments.hosts.worker import Worker, home_of
 from experiments.oracle import Oracle
@@ -23,10 +24,6 @@ from onward_ledger.database import Database
 from runs.checkpoints import set_up
 from runs.settings import Settings
 from runs.store import open_store
-
-LEASE_SECONDS = 4.0
-CONCURRENCY = 3  # so that a run which lost its driver finds a free place
-WORKERS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
