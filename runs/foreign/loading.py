@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -220,10 +221,11 @@ def has_tasks(file: Path, *folders: Path) -> bool:
 
 def _values_in(file: Path, *folders: Path) -> list[tuple[str, str, object]]:
     """Module, name and value of whatever stands at the top of their loaded modules."""
-    places = {package_top(file), file.parent, *folders}
+    # Thousands of modules are loaded, and a take-over waits for this: texts are compared, no paths are made.
+    places = tuple(f"{place}{os.sep}" for place in {package_top(file), file.parent, *folders})
     found: list[tuple[str, str, object]] = []
     for name, module in list(sys.modules.items()):
         source = getattr(module, "__file__", None)
-        if source and not places.isdisjoint(Path(source).parents) and "site-packages" not in source:
+        if source and source.startswith(places) and "site-packages" not in source:
             found += [(name, key, value) for key, value in list(vars(module).items())]
     return found
