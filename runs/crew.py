@@ -8,6 +8,7 @@ driver ends with its worker, however that one ends: it reads a pipe whose other 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -39,23 +40,31 @@ class Drive:
 
 @dataclass(kw_only=True)
 class _Member:
-    run_id: str
     process: ForkServerProcess
+    pid: int
     since: float = field(default_factory=time.monotonic)
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Crew:
-    """Up to `size` drives at once. `on_end` is told of each that has ended.
+    """Up to `size` drives at once. `on_end` is told of each that has ended; `has_lost` says whether a driver has lost
+    its run, by its own silence or to another: (run_id, pid, seconds since it was started).
 
     Belongs to one event loop. A drive outlives whoever waits for it: only the end of its process frees its place.
     """
 
     def __init__(
-        self, settings: Settings, size: int, on_end: Callable[[Drive], None], graph: str | None = None
+        self,
+        settings: Settings,
+        size: int,
+        on_end: Callable[[Drive], None],
+        has_lost: Callable[[str, int, float], bool],
+        graph: str | None = None,
     ) -> None:
         self._settings = settings
         self._graph = graph
         self._on_end = on_end
+        self._has_lost = has_lost
         self._places = asyncio.Semaphore(size)
         self._members: dict[str, _Member] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,10 +98,15 @@ class Crew:
     async def drive(self, run_id: str) -> None:
         """Drive a run in a process of its own, when there is a place; returns when that process has ended.
 
-        Does nothing for a run that this crew drives already. Whoever waits here may be cancelled: the drive goes on.
+        Does nothing for a run that this crew drives already, unless that driver has lost it: one that hangs is ended,
+        or it would keep its place for ever. Whoever waits here may be cancelled: the drive goes on.
         """
-        if run_id in self._members:
-            return
+        member = self._members.get(run_id)
+        if member is not None:
+            if not await asyncio.to_thread(self._has_lost, run_id, member.pid, time.monotonic() - member.since):
+                return
+            _send(member.pid, signal.SIGKILL)
+            await member.gone.wait()
         task = asyncio.create_task(self._drive(run_id), name=f"drive {run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -102,19 +116,19 @@ class Crew:
         async with self._places:
             if run_id in self._members:
                 return
-            member = _Member(run_id=run_id, process=self._start(run_id))
-            self._members[run_id] = member
+            process = self._start(run_id)
+            assert process.pid is not None
+            member = self._members[run_id] = _Member(process=process, pid=process.pid)
             try:
                 await _ended(member.process)
             finally:
                 del self._members[run_id]
+                member.gone.set()
             code = member.process.exitcode
             assert code is not None
-            assert member.process.pid is not None
-            pid = member.process.pid
             member.process.close()
         seconds = time.monotonic() - member.since
-        self._on_end(Drive(run_id=run_id, pid=pid, exit_code=code, seconds=seconds))
+        self._on_end(Drive(run_id=run_id, pid=member.pid, exit_code=code, seconds=seconds))
 
     def _start(self, run_id: str) -> ForkServerProcess:
         process = self._context.Process(
@@ -126,8 +140,7 @@ class Crew:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every driver."""
         for member in self._members.values():
-            if member.process.pid is not None:
-                os.kill(member.process.pid, number)
+            _send(member.pid, number)
 
     async def ended(self, seconds: float) -> bool:
         """Wait until no drive is left, at most so long; whether none is."""
@@ -139,6 +152,11 @@ class Crew:
         """Close the life line: what is left of the crew ends."""
         self._ours.close()
         self._life.close()
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 async def _ended(process: ForkServerProcess) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import psycopg
 
 from onward_ledger.database import DatabaseError, statement
-from runs import events, local_ledger
+from runs import events, local_ledger, registry
 from runs.crew import Crew, Drive
 from runs.dispatch import QueueLost, queue_worker
 from runs.errors import Exit, RunError, UsageError
@@ -83,7 +83,9 @@ class _Worker:
 
     async def run(self, on_ready: Callable[[int], None]) -> int:
         with ExitStack() as stack:
-            self._crew = Crew(self._settings, self._options.concurrency, self._ended, self._options.graph)
+            self._crew = Crew(
+                self._settings, self._options.concurrency, self._ended, self._has_lost, self._options.graph
+            )
             stack.callback(self._crew.close)
             self._crew.warm_up()
             self._database = stack.enter_context(closing(self._store.database("onward worker")))
@@ -172,6 +174,16 @@ class _Worker:
             self._database.at_once(
                 statement("lock_run", run_id=drive.run_id), *events.numbered(drive.run_id, "driver_ended", data)
             )
+
+    def _has_lost(self, run_id: str, pid: int, seconds: float) -> bool:
+        """Whether this driver of ours no longer has its run. One that has just been started has not claimed it yet."""
+        try:
+            run = registry.get(self._database, run_id)
+        except (DatabaseError, RunError):
+            return False
+        if run.pid == pid:
+            return run.driver == "hanging"
+        return seconds > self._settings.lease_seconds
 
     def _trouble(self, what: str, error: Exception | None) -> None:
         if error is None:
