@@ -16,8 +16,7 @@ from runs.drain import Drain
 from runs.drive import Parts, Seat, Workflow
 from runs.errors import UsageError
 from runs.foreign.serving import Serving
-from runs.parts import FOREIGN
-from runs.registry import Run
+from runs.registry import FOREIGN, Run
 from runs.settings import Settings
 from runs.store import open_store
 from tools.action import Actions

@@ -45,7 +45,9 @@ NoResume = Annotated[bool, typer.Option("--no-resume", help="Record the decision
 
 @app.command()
 def run(
-    input: Annotated[Path, typer.Argument(metavar="INPUT", help="An .xlsx workbook or a .csv file.")],
+    input: Annotated[
+        Path | None, typer.Argument(metavar="INPUT", help="An .xlsx workbook or a .csv file.", show_default=False)
+    ] = None,
     ask: Annotated[
         list[str] | None,
         typer.Option("--ask", metavar="TEXT", help="A question to answer; may be given several times."),
@@ -74,14 +76,58 @@ def run(
     queue: Annotated[
         bool, typer.Option("--queue", help="Only record the run; a worker drives it. Follow it with `onward show`.")
     ] = False,
+    graph: Annotated[
+        str | None,
+        typer.Option("--graph", metavar="FILE.py:NAME", help="Run a graph of your own; also langgraph.json:NAME."),
+    ] = None,
+    graph_version: Annotated[
+        str | None,
+        typer.Option("--graph-version", metavar="V", help="Its version; without it, a digest of its source files."),
+    ] = None,
+    graph_input: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="Input of your graph; @file reads a file, - stdin.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="JSON", help="Your graph's configurable, recursion_limit.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="JSON", help="Your graph's context.")] = None,
+    ainvoke: Annotated[
+        bool, typer.Option("--ainvoke", help="Your graph needs ainvoke; found out by itself in most cases.")
+    ] = False,
     output: Output = "table",
 ) -> int:
-    """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place."""
+    """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place.
+
+    With --graph, run a LangGraph graph of your own instead.
+    """
+    if graph is not None:
+        from runs.commands import start_graph
+
+        start_graph.refuse_ours(input=input, ask=ask, model=model, approve=approve)
+        return start_graph.run(
+            start_graph.Request(
+                graph=graph,
+                version=graph_version,
+                input=graph_input,
+                config=config,
+                context=context,
+                ainvoke=ainvoke,
+                deadline=deadline,
+                budget=budget,
+                budget_tokens=budget_tokens,
+                queue=queue,
+            ),
+            store=store,
+            output=output,
+        )
     from runs.commands import start
 
+    path = start.only_ours(
+        input, {"--graph-version": graph_version, "--input": graph_input, "--config": config, "--context": context}
+    )
     return start.run(
         start.Request(
-            path=input,
+            path=path,
             asks=tuple(ask or ()),
             model=model,
             approve=approve,
@@ -218,6 +264,23 @@ def reject(
     return decide.decide(run_id, "reject", reason=reason, resume=not no_resume, store=store, output=output)
 
 
+@app.command()
+def answer(
+    run_id: RunId,
+    value: Annotated[str, typer.Argument(metavar="JSON", help="The answer; @file reads a file, - reads stdin.")],
+    interrupt: Annotated[
+        str | None, typer.Option("--interrupt", metavar="ID", help="Which question, where several are open.")
+    ] = None,
+    no_resume: NoResume = False,
+    store: Store = None,
+    output: Output = "table",
+) -> int:
+    """Answer what a graph of your own asks. Then the run is driven on; the first answer stands."""
+    from runs.commands import reply
+
+    return reply.answer(run_id, value, question_id=interrupt, resume=not no_resume, store=store, output=output)
+
+
 @ledger_app.command("list")
 def ledger_list(
     run_id: Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="Only this run's actions.")] = None,
@@ -295,7 +358,8 @@ def worker(
         typer.Option("--grace", metavar="SECONDS", help="At SIGTERM, a step may take so long to finish.", min=0),
     ] = 30.0,
     graph: Annotated[
-        str | None, typer.Option("--graph", metavar="FILE:NAME", help="Serve a graph of your own instead.")
+        str | None,
+        typer.Option("--graph", metavar="FILE.py:NAME", help="Serve graphs of your own; also langgraph.json."),
     ] = None,
     owner: Annotated[int | None, typer.Option("--owner", hidden=True)] = None,
     owner_pipe: Annotated[int | None, typer.Option("--owner-pipe", hidden=True)] = None,
@@ -326,7 +390,8 @@ def up(
         float, typer.Option("--grace", metavar="SECONDS", help="At the end, a step may take so long to finish.", min=0)
     ] = 30.0,
     graph: Annotated[
-        str | None, typer.Option("--graph", metavar="FILE:NAME", help="Serve a graph of your own instead.")
+        str | None,
+        typer.Option("--graph", metavar="FILE.py:NAME", help="Serve graphs of your own; also langgraph.json."),
     ] = None,
 ) -> int:
     """Run Postgres, the ledger and workers in this terminal. Ctrl-C stops them all; runs are handed back."""

@@ -47,9 +47,9 @@ from runs.holder import Holder, host_name
 from runs.looking import Looked
 from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait
 from runs.outcome import Outcome
-from runs.parts import EPOCH, FOREIGN, Answers, Driveable, Graph, Parts, Seat, Workflow
+from runs.parts import EPOCH, Answers, Driveable, Graph, Parts, Seat, Workflow
 from runs.recorder import DriveRecorder
-from runs.registry import Run, Status
+from runs.registry import FOREIGN, Run, Status
 from runs.wake import UNKNOWN_OUTCOME, decision_of, is_answered
 
 __all__ = ["EPOCH", "Answers", "Graph", "Parts", "Seat", "Workflow", "drive"]

@@ -15,6 +15,9 @@ Kinds, and what `data` holds:
     model_call_finished  {"call_id", "finish_reason", "input_tokens", "output_tokens", "cost_usd"}
     receipt, action      {"action_id", "kind", "resource", "status", "replayed", "provider_id", "digest"}
     waiting              {"reason", "action_ids"}
+    asked                {"questions": [{"question_id", "node", "kind", "value", "allowed"}]}   by somebody's graph
+    answered             {"question_id", "value", "principal"}          by a person
+    result               {"values", "object"}                           what somebody's graph ended with
     migrated             {"from", "to", "checkpoint_id"}                to another workflow version
     forked               {"parent", "step", "checkpoint_id", "changes"} the first of a fork, behind `created`
     cancel_requested     {"principal", "reason"}                        somebody wants it stopped

@@ -118,6 +118,15 @@ def _cancel_report(told: Told, event: Event) -> str:
     return "stopped; " + (", ".join(counted) if counted else "nothing had been sent")
 
 
+def _asked(told: Told, event: Event) -> str:
+    nodes = ", ".join(visible(question["node"]) for question in event.data["questions"])
+    return f"{nodes} asks a person"
+
+
+def _answered(told: Told, event: Event) -> str:
+    return f"answered by {visible(event.data.get('principal'))}"
+
+
 def _error(told: Told, event: Event) -> str:
     return f"{visible(event.data.get('message') or event.data.get('error'))}"
 
@@ -141,6 +150,8 @@ _WORDS: dict[str, Callable[[Told, Event], str | None]] = {
     "receipt": _receipt,
     "action": _action,
     "epoch_raised": _raised,
+    "asked": _asked,
+    "answered": _answered,
     "cancel_requested": _cancel_requested,
     "cancel_report": _cancel_report,
     "error": _error,

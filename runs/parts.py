@@ -29,8 +29,6 @@ Graph = CompiledStateGraph[Any, Context, Any, Any]
 
 # Under this name a graph's configuration says which epoch drives it; `onward_ledger.langgraph` reads it.
 EPOCH = "onward_epoch"
-# The kind of runs of somebody's own graph.
-FOREIGN = "graph"
 
 
 class Answers(Protocol):

@@ -41,6 +41,9 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+# The kind of runs of somebody's own graph (see runs.foreign).
+FOREIGN = "graph"
+
 FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 
 # (from, word, to), in reading order. `claim` keeps the status of a run whose cancelling was asked for.

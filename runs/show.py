@@ -18,6 +18,7 @@ Everything comes from durable state: the run's row, its events, the ledger's rec
     takeovers      number of take-overs after the first claim
     model_calls    {"started", "finished", "paid_amount_unknown", "input_tokens", "output_tokens", "cost_usd"}
     failures       [{"at", "epoch", "step", "error", "message"}]
+    graph          {"questions", "result"} | null           of somebody's own graph, see `graph_view`
     cancel         {"principal", "reason", "requested_at", "stopped_at", "sent", "compensations", "unknown",
                    "withdrawn"} | null                     null: nobody asked; the lists are empty before it has stopped
     deadline_at, budget_usd, created_at, updated_at, finished_at
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from runs.events import Event
-from runs.registry import Run, Status
+from runs.registry import FOREIGN, Run, Status
 
 if TYPE_CHECKING:
     from onward_ledger.action import Action
@@ -114,6 +115,7 @@ def run_view(run: Run, events: Sequence[Event], recorded: Sequence[Action] | Non
         "asks": list(run.asks),
         "unanswered": page.get("unanswered", []),
         "steps": history.steps,
+        "graph": history.graph if run.kind == FOREIGN else None,
         "verification": history.verification,
         "report": _report(run, draft, page, actions),
         "actions": None if recorded is None else [action_view(action) for action in recorded],
@@ -128,7 +130,12 @@ def run_view(run: Run, events: Sequence[Event], recorded: Sequence[Action] | Non
         "created_at": run.created_at.isoformat(),
         "updated_at": run.updated_at.isoformat(),
         "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        "next_action": next_action(run, waiting, [a.action_id for a in actions if a.status == "UNKNOWN"]),
+        "next_action": next_action(
+            run,
+            waiting,
+            [a.action_id for a in actions if a.status == "UNKNOWN"],
+            [each for each in history.graph["questions"] if each["answer"] is None],
+        ),
     }
 
 
@@ -139,6 +146,7 @@ class History:
     steps: list[Json] = field(default_factory=list[Json])
     failures: list[Json] = field(default_factory=list[Json])
     verification: Json | None = None
+    graph: Json = field(default_factory=lambda: Json(questions=[], result=None))
     takeovers: int = 0
     claimed_at: str | None = None
     cancel: Json | None = None
@@ -202,6 +210,24 @@ def _read_progress(history: History, event: Event) -> None:
         history.verification = {"step": event.step, "summary": event.data.get("text")}
 
 
+def _read_asked(history: History, event: Event) -> None:
+    """`answer` of each question: {"value", "principal"}, or null while it is open."""
+    known = {each["question_id"]: each["answer"] for each in history.graph["questions"]}
+    asked = event.data["questions"]
+    history.graph["questions"] = [each | {"answer": known.get(each["question_id"])} for each in asked]
+
+
+def _read_answered(history: History, event: Event) -> None:
+    for question in history.graph["questions"]:
+        if question["question_id"] == event.data["question_id"]:
+            question["answer"] = {"value": event.data["value"], "principal": event.data["principal"]}
+
+
+def _read_result(history: History, event: Event) -> None:
+    """`values` are cut where they are long; the object holds all of them."""
+    history.graph["result"] = dict(event.data)
+
+
 def _read_claim(history: History, event: Event) -> None:
     history.claimed_at = event.created_at.isoformat()
     history.takeovers += 1 if event.data.get("before") else 0
@@ -250,6 +276,9 @@ _READERS = {
     "step_started": _read_start,
     "step_finished": _read_finish,
     "progress": _read_progress,
+    "asked": _read_asked,
+    "answered": _read_answered,
+    "result": _read_result,
     "error": _read_error,
     "cancel_requested": _read_cancel,
     "cancel_report": _read_cancel_report,
@@ -337,7 +366,9 @@ def _approval(action: Action | None) -> Json | None:
     }
 
 
-def next_action(run: Run, waiting: Action | None = None, unknown: Sequence[str] = ()) -> Json:
+def next_action(
+    run: Run, waiting: Action | None = None, unknown: Sequence[str] = (), questions: Sequence[Json] = ()
+) -> Json:
     """What would bring the run on, in words and as commands."""
     short = run.run_id[:8]
     resume = [f"onward resume {short}"]
@@ -350,13 +381,15 @@ def next_action(run: Run, waiting: Action | None = None, unknown: Sequence[str] 
     if run.driver == "hanging":
         return _next(f"Its driver, process {run.pid} on {run.host}, does not answer. Take over.", resume)
     if run.status is Status.WAITING_HUMAN:
-        return _unknown(unknown, short) if run.reason == "unknown_outcome" else _undecided(waiting, short)
+        if run.reason == "unknown_outcome":
+            return _unknown(unknown, short)
+        return _unanswered(questions, short) if questions else _undecided(waiting, short)
     if run.status is Status.QUEUED:
         return _next("Nobody drives it. Go on.", resume)
     if run.status is Status.CANCELLED and unknown:
         return _unknown_for_ever(unknown)
     if run.status is Status.SUCCEEDED:
-        return _next("Nothing: the report is published.", [])
+        return _next("Nothing: the graph is at its end." if run.kind == FOREIGN else _PUBLISHED, [])
     return _next("Nothing: the run has ended. Start a new one with `onward run`.", [])
 
 
@@ -387,6 +420,22 @@ def _unknown(actions: Sequence[str], short: str) -> Json:
 def _unknown_for_ever(actions: Sequence[str]) -> Json:
     text = "The run is cancelled. Find out whether this effect happened, and say so, so that the record is whole."
     return _next(text, [f"onward ledger resolve {action_id} --reason TEXT" for action_id in actions])
+
+
+_PUBLISHED = "Nothing: the report is published."
+
+
+def _unanswered(questions: Sequence[Json], short: str) -> Json:
+    """What answers the questions that are open."""
+    words: list[str] = []
+    for question in questions:
+        which = f" --interrupt {question['question_id']}" if len(questions) > 1 else ""
+        if not which and question["kind"] in ("review", "breakpoint"):
+            words += [f"onward approve {short}"]
+            words += [f"onward reject {short} --reason TEXT"] if question["kind"] == "review" else []
+        words.append(f"onward answer {short} JSON{which}")
+    nodes = ", ".join(question["node"] for question in questions)
+    return _next(f"A person has to answer what {nodes} asks.", words)
 
 
 def _undecided(waiting: Action | None, short: str) -> Json:

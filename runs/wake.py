@@ -77,6 +77,8 @@ def wake_if_decided(database: Database, ledger: Ledger, run: Run) -> Run:
     """
     if run.status is not registry.Status.WAITING_HUMAN:
         return run
+    if run.kind == registry.FOREIGN:
+        return _wake_foreign(database, run)
     action_ids = waits_for(database, run.run_id)
     if run.reason == UNKNOWN_OUTCOME:
         for action_id in action_ids:
@@ -85,6 +87,15 @@ def wake_if_decided(database: Database, ledger: Ledger, run: Run) -> Run:
     if not is_answered(ledger, run.reason, action_ids, database.now()):
         return run
     return registry.queue_decided(database, run.run_id)
+
+
+def _wake_foreign(database: Database, run: Run) -> Run:
+    """Somebody's graph: an unknown outcome is asked about by the guard in it, which only runs when the graph does."""
+    if run.reason == UNKNOWN_OUTCOME:
+        return registry.queue_decided(database, run.run_id)
+    from runs.foreign.answering import wake_if_answered
+
+    return wake_if_answered(database, run)
 
 
 def waits_for(database: Database, run_id: str) -> list[str]:

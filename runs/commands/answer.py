@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from runs import events, registry
@@ -127,6 +128,22 @@ def _proof(action: dict[str, Any]) -> str | None:
     return digest[:12] if isinstance(digest, str) else "yes"
 
 
+def _of_graph(graph: dict[str, Any] | None) -> list[tuple[str, object]]:
+    """What somebody's own graph asks, and what it came to."""
+    if graph is None:
+        return []
+    questions = [
+        (f"{each['node']} asks", _json(each["value"]) if each["kind"] != "breakpoint" else "whether it may go on")
+        for each in graph["questions"]
+        if each["answer"] is None
+    ]
+    return [*questions, ("Result", _json(graph["result"]["values"]) if graph["result"] else None)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def facts(view: dict[str, Any]) -> list[tuple[str, object]]:
     """What a person wants to know of a run: names and values, None where there is nothing to say."""
     report = view["report"] or {}
@@ -149,6 +166,7 @@ def facts(view: dict[str, Any]) -> list[tuple[str, object]]:
         ("Cancelling", _cancelling(view)),
         ("Input", view["input"]["name"]),
         ("Asked", "\n".join(view["asks"]) or None),
+        *_of_graph(view["graph"]),
         ("Checked", (view["verification"] or {}).get("summary")),
         ("Report", report.get("html")),
         ("", report.get("markdown")),

@@ -60,7 +60,7 @@ def decide(
         check_may_act(opened)
         said, decided = record(opened, run, word, reason, changes)
         say(said)
-        return _then(opened, decided, resume, output)
+        return then(opened, decided, resume, output)
 
 
 def record(
@@ -70,6 +70,10 @@ def record(
 
     Raises Conflict when another decision stands or nothing is proposed, and OtherStore for a run of other stores.
     """
+    if run.kind == registry.FOREIGN:
+        from runs.commands import reply
+
+        return reply.decide(opened, run, word, reason, has_changes=bool(changes))
     store, ledger_id, objects = local_ledger.serves(opened.settings)
     registry.refuse_elsewhere(run, store=store, objects=objects, ledger=ledger_id)
     with local_ledger.connect(opened.settings) as ledger:
@@ -120,7 +124,8 @@ def _other_decision(standing: Decision | None, message: str) -> Conflict:
     return Conflict(f"Another decision stands: {_words(standing)}. The first one counts; nothing has changed.")
 
 
-def _then(opened: Opened, run: Run, resume: bool, output: Format) -> int:
+def then(opened: Opened, run: Run, resume: bool, output: Format) -> int:
+    """Behind a decision: drive the run on, unless that was declined; the exit code."""
     if run.driver == "alive":
         say(f"Process {run.pid} on {run.host} drives the run and goes on with the decision.")
     elif resume and not run.finished:

@@ -87,7 +87,8 @@ def _fork(opened: Opened, parent: Run, request: Request, given: Mapping[str, Seq
 def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Mapping[str, Any]], str]]:
     """The parent's graph, and how its steps are called. Of somebody's own graph a step is called as its node."""
     from graph.versions import VERSIONS
-    from runs.parts import FOREIGN, Workflow
+    from runs.parts import Workflow
+    from runs.registry import FOREIGN
 
     if parent.kind == FOREIGN:
         from runs import local_ledger
@@ -107,7 +108,7 @@ def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Ma
 def _change(opened: Opened, parent: Run, node: str, given: Mapping[str, Sequence[str]]) -> Change:
     """What `--set` means for this run, at this place. Raises UsageError for what has no effect there."""
     from runs.fork import Change, parse_value
-    from runs.parts import FOREIGN
+    from runs.registry import FOREIGN
 
     row = _columns(opened, given)
     own = {name: values[0] for name, values in given.items() if name not in NAMES}

@@ -7,7 +7,7 @@ the row exists, and the row exists before it is driven; from then on `onward res
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -54,6 +54,16 @@ def run(request: Request, *, store: StoreKind | None, output: Format) -> int:
 
         say(f"Run {new.run_id}: {visible(new.input_name)}, {new.input_size:,} bytes.")
         return answer(place, new, output) if request.queue else drive_and_answer(place, new, output)
+
+
+def only_ours(path: Path | None, for_graphs: Mapping[str, str | None]) -> Path:
+    """The input, where nothing is asked for that is for somebody's own graph. Raises UsageError."""
+    for option, value in for_graphs.items():
+        if value is not None:
+            raise UsageError(f"{option} is for a graph of your own; name it with --graph FILE.py:NAME.")
+    if path is None:
+        raise UsageError("Give an .xlsx workbook or a .csv file, or a graph of your own with --graph FILE.py:NAME.")
+    return path
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from onward_ledger.database import Database, Transaction, statement
-from runs import registry
+from runs import events, registry
 from runs.errors import Conflict, UsageError
-from runs.foreign.next_move import QUESTION
-from runs.foreign.questions import Question
+from runs.foreign.plain import cut
+from runs.foreign.questions import QUESTION, Question
 from runs.registry import Run, Status
 
 
@@ -80,12 +80,23 @@ def record(database: Database, run: Run, question: Question, value: Any, princip
             value=json.dumps(value, ensure_ascii=False),
             principal=principal,
         )
+        if inserted:
+            told = {"question_id": question.question_id, "value": cut(value), "principal": principal}
+            events.send(tx, run.run_id, "answered", told)
         rows = tx.all("answers", run_id=run.run_id)
         _queue(tx, run.run_id, {row["interrupt_id"] for row in rows})
     standing = next(_answer(row) for row in rows if row["interrupt_id"] == question.question_id)
     if standing.value != value:
         raise Conflict(f"Another answer stands: {standing.words}. The first one counts; nothing has changed.")
     return replace(standing, is_new=bool(inserted))
+
+
+def wake_if_answered(database: Database, run: Run) -> Run:
+    """Queue a waiting run if its questions are answered; the run as it stands then."""
+    with database.transaction() as tx:
+        tx.send("lock_run", run_id=run.run_id)
+        _queue(tx, run.run_id, {row["interrupt_id"] for row in tx.all("answers", run_id=run.run_id)})
+    return registry.get(database, run.run_id)
 
 
 def _queue(tx: Transaction, run_id: str, answered: set[str]) -> None:

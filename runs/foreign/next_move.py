@@ -23,10 +23,8 @@ from typing import Any
 from langgraph.types import All, PregelTask, StateSnapshot
 
 from runs.foreign.errors import GraphError
-from runs.foreign.questions import Question, breakpoint_at, question_of
+from runs.foreign.questions import QUESTION, Question, breakpoint_at, question_of
 from runs.next_move import Continue, Finish, Move, Resume, Start, Wait
-
-QUESTION = "question"  # the reason for which a run waits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,8 @@ from typing import Any, Literal, cast
 from runs.errors import Conflict
 from runs.foreign.plain import cut, plain
 
+QUESTION = "question"  # the reason for which a run waits
+
 Kind = Literal["value", "review", "breakpoint"]
 
 

@@ -47,6 +47,21 @@ def digest_of(file: Path) -> str:
     return text.hexdigest()[:8]
 
 
+def defines(file: Path, name: str) -> bool:
+    """Whether a name is bound in a file, or may be; what cannot be parsed is for the import to complain of."""
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return True
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return name in bound or "*" in bound or "__getattr__" in bound
+
+
 def _imports(source: Path, *, with_members: bool = False) -> list[str]:
     """Names of modules that a file imports at its top; `with_members`: what it takes from them may be a module too."""
     try:
