@@ -1,0 +1,127 @@
+"""The fork server behind a worker's drivers: what it holds, and that a member's end is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from runs import crew
+from runs.crew import Crew, Drive
+from runs.settings import Settings
+
+CONTEXT = multiprocessing.get_context("forkserver")
+
+
+def look(answer):
+    """What a fork is born with."""
+    from pathlib import Path
+
+    tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else threading.active_count()
+    links = [os.readlink(p) for p in Path("/proc/self/fd").iterdir() if p.exists()] if sys.platform == "linux" else []
+    modules = [name for name in ("langgraph", "graph.nodes", "runs.drive", "matplotlib.figure") if name in sys.modules]
+    answer.send((tasks, [link for link in links if "socket:" in link], modules, "runs.crew_member" in sys.modules))
+
+
+@pytest.mark.timeout(120)
+def test_the_fork_server_has_imported_everything_and_holds_nothing():
+    CONTEXT.set_forkserver_preload(crew.PRELOADED)
+    answer, asked = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=look, args=(asked,))
+    process.start()
+    asked.close()
+    tasks, sockets, modules, preloaded = answer.recv()
+    process.join()
+    assert preloaded, "a module that cannot be imported is left out in silence"
+    assert tasks == 1
+    assert sockets == []
+    assert modules == ["langgraph", "graph.nodes", "runs.drive", "matplotlib.figure"]
+
+
+def hang(run_id, settings, life, log, graph):
+    """Stands for a driver: it says that it is there, and waits."""
+    from tools.process import die_with_parent
+
+    os.setsid()
+    die_with_parent(os.getppid(), life.fileno())
+    (settings.home / run_id).write_text(json.dumps(os.getpid()))
+    signal.pause()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(home=tmp_path)
+
+
+def a_crew(settings, monkeypatch, ended, *, size=1, lost=False):
+    monkeypatch.setattr(crew, "be_driver", hang)
+    monkeypatch.setattr(crew, "PRELOADED", ["tests.integration.test_runs_crew"])
+    return Crew(settings, size, ended.append, lambda run_id, pid, seconds: lost)
+
+
+async def started(settings, run_id):
+    path = settings.home / run_id
+    while not (path.exists() and path.read_text()):
+        await asyncio.sleep(0.01)
+    return json.loads(path.read_text())
+
+
+@pytest.mark.timeout(60)
+def test_a_drive_outlives_whoever_waits_for_it_and_its_end_is_told(settings, monkeypatch):
+    ended: list[Drive] = []
+
+    async def scene():
+        made = a_crew(settings, monkeypatch, ended)
+        waiter = asyncio.create_task(made.drive("a"))
+        pid = await started(settings, "a")
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert made.busy == ["a"]
+        await made.drive("a")  # driven already: nothing happens
+        assert not (settings.home / "b").exists()
+        second = asyncio.create_task(made.drive("b"))  # there is one place
+        await asyncio.sleep(0)
+        os.kill(pid, signal.SIGKILL)
+        other = await started(settings, "b")
+        os.kill(other, signal.SIGTERM)
+        await second
+        assert await made.ended(5)
+        made.close()
+        return pid, other
+
+    pid, other = asyncio.run(scene())
+    assert [(d.run_id, d.pid, d.exit_code) for d in ended] == [
+        ("a", pid, -signal.SIGKILL),
+        ("b", other, -signal.SIGTERM),
+    ]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_driver_that_hangs_is_ended_when_its_run_is_to_be_driven_again(settings, monkeypatch, lost):
+    ended: list[Drive] = []
+
+    async def scene():
+        made = a_crew(settings, monkeypatch, ended, lost=lost)
+        first = asyncio.create_task(made.drive("a"))
+        pid = await started(settings, "a")
+        os.kill(pid, signal.SIGSTOP)
+        (settings.home / "a").unlink()
+        again = asyncio.create_task(made.drive("a"))
+        if lost:
+            assert await started(settings, "a") != pid
+            assert [d.pid for d in ended] == [pid]
+        else:
+            await again
+            assert ended == []
+        os.kill(pid, signal.SIGKILL) if not lost else made.signal(signal.SIGKILL)
+        await asyncio.gather(first, again)
+        made.close()
+
+    asyncio.run(scene())
