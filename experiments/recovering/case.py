@@ -16,7 +16,7 @@ from experiments.recovering.marks import Mark
 from experiments.recovering.plan import Kill
 from experiments.recovering.systems.system import System, WentOn
 
-FIRST_STEP_SECONDS = 60.0
+FIRST_STEP_SECONDS = 120.0
 LOOK_EVERY_SECONDS = 0.02
 MARK_SECONDS = 1.0
 

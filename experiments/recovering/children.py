@@ -18,7 +18,7 @@ from typing import Any
 from experiments.errors import NotRun
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 LOOK_EVERY_SECONDS = 0.01
 
 

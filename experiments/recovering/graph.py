@@ -12,22 +12,19 @@ from experiments.recovering import work
 
 Graph = StateGraph[Any, Any, Any, Any]
 # Performs the effect of the run with this id; what it returns is in the state from then on.
-Effect = Callable[[str], object]
+Effect = Callable[[str, RunnableConfig], object]
 
 
 class State(TypedDict, total=False):
-    """Which steps are done, by their numbers; what came of the effect; and how it ended."""
+    """Which steps are done, by their numbers, and what came of the effect."""
 
-    input: dict[str, Any]
-    asks: list[str]
     done: list[int]
-    delivery: object
-    outcome: str
+    thing: object
 
 
-def five_steps(effect: Effect, context: type | None = None) -> Graph:
+def five_steps(effect: Effect) -> Graph:
     """One node for each step; the third performs the effect."""
-    graph: Graph = StateGraph(State, context_schema=context)
+    graph: Graph = StateGraph(State)
     names = [f"step_{number}" for number in range(1, work.STEPS + 1)]
     for number, name in enumerate(names, 1):
         graph.add_node(name, cast(Any, _node(number, effect)))
@@ -41,11 +38,9 @@ def _node(number: int, effect: Effect) -> Callable[[State, RunnableConfig], Stat
         update = State(done=[*state.get("done", []), number])
 
         def perform(run_id: str) -> None:
-            update["delivery"] = effect(run_id)
+            update["thing"] = effect(run_id, config)
 
         work.step(str((config.get("configurable") or {})["thread_id"]), number, perform)
-        if number == work.STEPS:
-            update["outcome"] = "published"
         return update
 
     return node

@@ -1,4 +1,4 @@
-"""Onward: two workers as `onward worker` starts them, and the ledger as a service beside them."""
+"""Onward: two workers as `onward worker --graph` starts them, and the ledger as a service beside them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from experiments.errors import NotRun
 from experiments.recovering.children import Child, bound, start, start_worker
 from experiments.recovering.plan import Target
 from experiments.recovering.systems.system import System, WentOn
-from onward_ledger.action import ActionKey, Status
+from onward_ledger.action import Status
 from onward_ledger.client import LedgerClient
 from onward_ledger.objects import Objects
 from runs import local_ledger, registry
-from runs.registry import NewRun
+from runs.foreign.specs import GraphSpec, spec_of
+from runs.registry import FOREIGN, NewRun
 from runs.settings import Settings
 from runs.store import open_store
 
 _ENDS = ("succeeded", "failed", "cancelled", "waiting_human")
-CHANNEL = "recovering"
+# A project of somebody's, in a folder of its own; what it imports is installed, as far as Onward is concerned.
+AGENT = "from experiments.recovering.workers.onward_graph import graph\n\n__all__ = ['graph']\n"
 
 # Whatever is written to the checkpoints is told behind the commit: by which run and epoch.
 _OBSERVER = """
@@ -43,6 +45,14 @@ create trigger told after insert or update on onward.checkpoints
     for each row execute function recovering.told();
 """
 
+# The first receipt of the epoch; and the end of the run, where nothing was left to do but that.
+_RECORDED = """
+select
+    (select extract(epoch from min(e.recorded_at))::float8
+     from onward_ledger.action_events e join onward_ledger.actions a using (action_id)
+     where a.run_id::text = %(run_id)s and e.epoch = %(epoch)s and e.to_status = 'SUCCEEDED'),
+    (select extract(epoch from finished_at)::float8 from onward.runs where run_id = %(run_id)s)
+"""
 _TRAIL = """
 select extract(epoch from created_at)::float8 as at, kind || coalesce(' ' || step, '') || ' @' || coalesce(epoch, 0)
 from onward.events where run_id = %(run_id)s and created_at > to_timestamp(%(killed_at)s)
@@ -58,7 +68,10 @@ class Onward(System):
     """Both workers on this machine, with their defaults."""
 
     name = "Onward"
-    settings = "two workers with their defaults; the effect by the ledger, as a queryable kind without resending"
+    settings = (
+        "two of `onward worker --graph` with their defaults, the same LangGraph graph; the effect by the ledger, as a "
+        "queryable kind without resending"
+    )
     packages = ("langgraph", "langgraph-checkpoint-postgres", "procrastinate", "psycopg")
     patience_seconds = 30.0
     ours = True
@@ -67,11 +80,10 @@ class Onward(System):
 
     def prepare(self) -> None:
         """A database, the ledger with the kind of the effect, all tables, and who listens for checkpoints."""
-        from experiments.recovering.workers import onward_steps
         from runs.assembly import parts_for
         from runs.drain import Drain
 
-        self._steps = onward_steps
+        self._graph = self._project()
         dsn = self.place.database("onward_" + uuid.uuid4().hex[:8])
         home = self.folder / "home"
         home.mkdir(mode=0o700)
@@ -96,8 +108,8 @@ class Onward(System):
         }
         with parts_for(self._settings, Drain()):
             pass  # makes the tables
-        self._input = self.folder / "input.csv"
-        self._input.write_text("a\n1\n", encoding="utf-8")
+        self._input = self.folder / "input.json"
+        self._input.write_text(json.dumps({"done": []}), encoding="utf-8")
         self._ledger = LedgerClient(url, token, principal="experiment")
         self._database = open_store(self._settings).database("onward experiment")
         self._looking: psycopg.Connection[Any] = psycopg.connect(dsn, autocommit=True)
@@ -116,6 +128,12 @@ class Onward(System):
         assert row is not None
         time.sleep(max(self._settings.lease_seconds + 1.0 - row[0], 0.0))
 
+    def _project(self) -> GraphSpec:
+        project = self.folder / "project"
+        project.mkdir()
+        (project / "agent.py").write_text(AGENT, encoding="utf-8")
+        return spec_of("agent.py:graph", folder=project)
+
     def _start_ledger(self, dsn: str, objects: str) -> tuple[str, str]:
         config, token_file = self.folder / "ledger.toml", self.folder / "ledger.token"
         template = Path(__file__).with_name("kinds.toml").read_text(encoding="utf-8")
@@ -127,18 +145,30 @@ class Onward(System):
         url = json.loads(self._ledger_process.wait_until_ready())["url"]
         return str(url), token_file.read_text(encoding="utf-8").strip()
 
+    def ready(self) -> None:
+        """See System. What a worker's processes said of themselves is in a file of the home, which is removed."""
+        try:
+            super().ready()
+        except NotRun as error:
+            log = self._settings.home / "drivers.log"
+            said = log.read_text(encoding="utf-8", errors="replace")[-2000:] if log.exists() else ""
+            raise NotRun(f"{error} Its processes said: {said.strip() or 'nothing'}") from error
+
     def start(self, name: str) -> Child:
         """See System. The name of its host is another one where both pretend to be apart."""
         environment = dict(self._environment)
         if name in self.hosts:
             environment["ONWARD_HOST"] = self.hosts[name]
-        return start_worker(name, "onward", self.folder, environment, {}, says="concurrency")
+        settings = {"graph": self._graph.text}
+        return start_worker(name, "onward", self.folder, environment, settings, says="concurrency")
 
     def submit(self) -> str:
         """Write the row down; the hint for the workers goes with it."""
         new = NewRun(
+            kind=FOREIGN,
             owner="experiment",
-            workflow_version=self._steps.VERSION,
+            workflow_version=self._graph.version,
+            params={"graph": {"spec": self._graph.text, "folder": str(self._graph.folder)}},
             store="postgres",
             ledger=local_ledger.ledger_id(self._settings),
         )
@@ -169,12 +199,9 @@ class Onward(System):
         if claimed is None:
             return WentOn(claimed_at=None, recorded_at=None)
         epoch, claimed_at, why = claimed
-        receipt = self._looking.execute(
-            "select extract(epoch from created_at)::float8 from onward.events"
-            " where run_id = %s and kind = 'receipt' and epoch = %s order by seq limit 1",
-            (run_id, epoch),
-        ).fetchone()
-        recorded = [at for at in (self._checkpoints.first(run_id, epoch), receipt and receipt[0]) if at is not None]
+        others = self._looking.execute(_RECORDED, {"run_id": run_id, "epoch": epoch, "killed_at": killed_at}).fetchone()
+        assert others is not None
+        recorded = [at for at in (self._checkpoints.first(run_id, epoch), *others) if at is not None]
         first = min(recorded, default=None)
         return WentOn(claimed_at=claimed_at, recorded_at=first, why=why, trail=self._trail(run_id, killed_at))
 
@@ -189,8 +216,9 @@ class Onward(System):
 
     def effects(self, run_id: str) -> int:
         """The marker is the action's id."""
-        key = ActionKey(run_id, self._steps.STEP, self._steps.SLOT)
-        return len(self.place.sink.effects(marker=key.action_id))
+        from experiments.recovering.workers.onward_graph import key
+
+        return len(self.place.sink.effects(marker=key(run_id).action_id))
 
     def close(self) -> None:
         """See System."""

@@ -18,7 +18,7 @@ def main(orders: Told) -> None:
     """Go on where the thread is, to its end."""
     run_id = orders.settings["run_id"]
     with PostgresSaver.from_conn_string(orders.settings["dsn"]) as saver:
-        graph = five_steps(work.post).compile(checkpointer=saver)
+        graph = five_steps(lambda run_id, _: work.post(run_id)).compile(checkpointer=saver)
         config: Any = {"configurable": {"thread_id": run_id}}
         begun = graph.get_state(config).created_at is not None
         orders.is_ready()
