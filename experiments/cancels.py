@@ -4,7 +4,7 @@
     uv run experiments/cancels.py --store sqlite         the same on SQLite
     uv run experiments/cancels.py --way "goes on"        one way to cancel only; may be repeated
     uv run experiments/cancels.py --world compensating   one of the two runs only
-    uv run experiments/cancels.py --only write_draft     places with this in their name
+    uv run experiments/cancels.py --only commit          places with this in their name
     uv run experiments/cancels.py --every 10             every tenth place
     uv run experiments/cancels.py --json                 everything that was seen, as JSON
 

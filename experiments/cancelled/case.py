@@ -185,9 +185,9 @@ def _come(meeting: Path, *processes: Running) -> bool:
 
 
 def _ask(lane: Lane, run_id: str, *, fence: bool) -> bool:
-    """Cancel as `onward cancel` does, with connections of its own; whether it came through before the held one goes on.
+    """Cancel as `onward cancel` does; whether it came through while the process is held.
 
-    The rest of it happens in its own time.
+    If not, it waits for a lock of the held one, and comes through in its own time.
     """
     done = threading.Event()
 
