@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -44,6 +45,7 @@ class _Member:
     pid: int
     since: float = field(default_factory=time.monotonic)
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+    suspect: bool = False
 
 
 class Crew:
@@ -66,6 +68,7 @@ class Crew:
         self._on_end = on_end
         self._has_lost = has_lost
         self._places = asyncio.Semaphore(size)
+        self._stopping = False
         self._members: dict[str, _Member] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._context = multiprocessing.get_context("forkserver")
@@ -114,7 +117,7 @@ class Crew:
 
     async def _drive(self, run_id: str) -> None:
         async with self._places:
-            if run_id in self._members:
+            if self._stopping or run_id in self._members:
                 return
             process = self._start(run_id)
             assert process.pid is not None
@@ -136,6 +139,22 @@ class Crew:
         )
         process.start()
         return process
+
+    async def end_useless(self, is_useless: Callable[[str, int, float], bool]) -> None:
+        """End drivers that seem useless in two such looks: (run_id, pid, seconds since it was started).
+
+        No hint tells this worker of a run that another one has taken from a driver of its own. Such a driver, if it
+        hangs, would keep its place for ever. One that has just finished is given the time to leave.
+        """
+        for run_id, member in list(self._members.items()):
+            useless = await asyncio.to_thread(is_useless, run_id, member.pid, time.monotonic() - member.since)
+            if useless and member.suspect:
+                _send(member.pid, signal.SIGKILL)
+            member.suspect = useless
+
+    def take_nothing_new(self) -> None:
+        """From now on no drive begins, not even one that waits for a place."""
+        self._stopping = True
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every driver."""
@@ -190,4 +209,17 @@ def be_driver(run_id: str, settings: Settings, life: Connection[Any, Any], log: 
         os.dup2(words.fileno(), 2)
         os.dup2(words.fileno(), 1)
     die_with_parent(os.getppid(), life.fileno())
+    _let_the_fork_server_end()
     sys.exit(drive_once(run_id, settings, graph))
+
+
+def _let_the_fork_server_end() -> None:
+    """Close what this process holds of the worker's life line to the fork server.
+
+    That one ends when nobody holds the other end any more, and a driver that is stopped by a signal dies only with it.
+    multiprocessing hands the end to every process, so that the two would wait for each other.
+    """
+    server: Any = forkserver._forkserver  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    if server._forkserver_alive_fd is not None:
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_alive_fd = None

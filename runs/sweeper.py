@@ -18,6 +18,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 
+import psycopg
+
 from onward_ledger.client import LedgerClient
 from onward_ledger.database import DatabaseError, statement
 from onward_ledger.database.postgres import PostgresTransaction
@@ -124,7 +126,7 @@ class Sweeper:
         """Trouble passes: the next look tries again."""
         try:
             work()
-        except (DatabaseError, LedgerError, RunError) as error:
+        except (DatabaseError, LedgerError, RunError, psycopg.Error) as error:
             if what not in self._troubles:
                 self._troubles.add(what)
                 self._on_trouble(what, error)

@@ -28,7 +28,7 @@ from runs import events, local_ledger, registry
 from runs.crew import Crew, Drive
 from runs.dispatch import QueueLost, queue_worker
 from runs.errors import Exit, RunError, UsageError
-from runs.holder import PostgresHolder
+from runs.holder import PostgresHolder, host_name
 from runs.settings import Settings
 from runs.store import PostgresStore, open_store
 from runs.sweeper import Sweeper
@@ -37,6 +37,8 @@ from runs.sweeper import Sweeper
 GRACE_SECONDS = 30.0
 # Behind a queue that was lost: it is tried again so soon.
 _AGAIN_SECONDS = 0.5
+# How often a worker looks whether its drivers still have their runs.
+_LOOK_AFTER_SECONDS = 1.0
 # An ended driver that says nothing of its run's state: killed, broken, or its lease was lost.
 _SETTLED = frozenset({Exit.OK, Exit.WAITING, Exit.LIMIT, Exit.UNKNOWN_OUTCOME})
 
@@ -94,8 +96,10 @@ class _Worker:
             stack.callback(self._sweeper.stop)
             self._listen()
             on_ready(holder.holder_id)
+            looking = asyncio.create_task(self._look_after_crew())
             await self._serve()
             await self._drain()
+            looking.cancel()
         return Exit.OK
 
     def _register(self) -> PostgresHolder:
@@ -130,6 +134,7 @@ class _Worker:
 
     def _asked_to_stop(self) -> None:
         self._asked += 1
+        self._crew.take_nothing_new()
         if self._asked == 1:
             busy = len(self._crew.busy)
             self._tell(f"Stopping: {busy} drives finish their step." if busy else "Stopping.")
@@ -147,11 +152,17 @@ class _Worker:
             self._stop_queue = queue.stop
             try:
                 async with app.open_async():
-                    await queue.run()
+                    if not self._asked:  # a queue forgets a request to stop that came before it runs
+                        await queue.run()
             except (QueueLost, psycopg.Error):
                 pass  # the sweeper tells of a database that does not answer
             if not self._asked:
                 await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _look_after_crew(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AFTER_SECONDS)
+            await self._crew.end_useless(self._is_useless)
 
     async def _drain(self) -> None:
         if not await self._crew.ended(self._options.grace_seconds):
@@ -181,9 +192,19 @@ class _Worker:
             run = registry.get(self._database, run_id)
         except (DatabaseError, RunError):
             return False
-        if run.pid == pid:
+        if _is_driven_by(run, pid):
             return run.driver == "hanging"
         return seconds > self._settings.lease_seconds
+
+    def _is_useless(self, run_id: str, pid: int, seconds: float) -> bool:
+        """Whether this driver of ours hangs in a run that is another's by now, or over."""
+        if seconds < self._settings.lease_seconds:
+            return False
+        try:
+            run = registry.get(self._database, run_id)
+        except (DatabaseError, RunError):
+            return False
+        return run.driver == "hanging" if _is_driven_by(run, pid) else run.status is not registry.Status.QUEUED
 
     def _trouble(self, what: str, error: Exception | None) -> None:
         if error is None:
@@ -198,6 +219,11 @@ class _Worker:
 
             with suppress(RunError, local_postgres.LocalPostgresError, OSError):
                 local_postgres.ensure(self._settings.home)
+
+
+def _is_driven_by(run: registry.Run, pid: int) -> bool:
+    """Whether that process of this machine has the run; elsewhere the same number is another process."""
+    return run.pid == pid and run.host == host_name()
 
 
 def _how(code: int) -> str:
