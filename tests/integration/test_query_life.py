@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tools.errors import QueryError
+from tools.process import end_children
 from tools.query import REPOSITORY, QueryServer
 
 LINUX = sys.platform == "linux"
@@ -225,3 +226,17 @@ def test_a_limited_process_can_neither_write_nor_take_memory(tmp_path, memory):
     assert done.stdout.splitlines() == ["[4, 0, 0]"] + ["no memory"] * (memory == "hard")
     assert "File too large" in done.stderr
     assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_a_query_is_ended_at_once_when_the_step_is_to_stop():
+    with QueryServer() as queries:
+        running = Background(queries, ENDLESS)
+        server = wait_for(lambda: queries.pid)
+        wait_for(lambda: children_of(server))
+        pids = [server, *children_of(server)]
+        assert end_children() == 1
+        error = running.join()
+        assert error is not None and error.kind == "died"
+        wait_for(lambda: all(gone(pid) for pid in pids))
+        assert queries.run([], "SELECT 1").rows == ((1,),)  # what is asked afterwards finds a new server
+    assert end_children() == 0

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.runs_world import until
 from tools.errors import InputError, ReaderDied
+from tools.process import end_children
 from tools.profile import profile
 from tools.reader import REPOSITORY, read_first, read_second
 from tools.workbook import read_again, read_workbook
@@ -114,3 +115,12 @@ def test_the_reader_dies_with_a_killed_parent(tmp_path: Path) -> None:
         os.kill(parent.pid, signal.SIGKILL)
         parent.wait()
         until(lambda: not reader.is_running() or reader.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_read_is_ended_at_once_when_the_step_is_to_stop(tmp_path: Path) -> None:
+    def stop(text: str, done: int, total: int) -> None:
+        assert end_children() == 1
+
+    with pytest.raises(ReaderDied, match="was ended by signal 9"):
+        read_first(MESSY, MESSY.name, tmp_path, stop)
+    assert end_children() == 0
