@@ -6,6 +6,7 @@ Read in this order; each file stands alone:
     worker      the product's worker with that workflow, ended with the experiment
     place       the home, the API, and how runs are made
     workers     so many workers, each started again when it has been killed
+    feeding     runs at an even pace, and how many have ended
     faults      what is killed, and when: drawn by the seed
     watching    memory and open files of what lives long
     settling    what only a person can say about an effect: here by the API's log

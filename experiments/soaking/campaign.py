@@ -8,11 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
-
-import psycopg
 
 from experiments.soaking.faults import EVERY_SECONDS, Killer, Planned, plan
+from experiments.soaking.feeding import Feeder
 from experiments.soaking.judging import judge
 from experiments.soaking.place import Place, place
 from experiments.soaking.results import Results
@@ -20,7 +18,6 @@ from experiments.soaking.settling import settle_unknown
 from experiments.soaking.watching import Watch
 from experiments.soaking.workers import Workers
 from experiments.soaking.world import look
-from onward_ledger.database import DatabaseError
 from onward_ledger.errors import LedgerError
 from runs import local_postgres
 from runs.errors import RunError
@@ -33,12 +30,10 @@ PROGRESS_SECONDS = 5.0
 SAMPLE_SECONDS = 2.0
 # The last runs are begun a little before the last kills, so that they are hit as well.
 FEED_SHARE = 0.95
+LATE_SECONDS = 2.0
 # From the heal to the end of every run: the longest back-offs, what is queued, and a person's word.
 HEAL_SECONDS = 300.0
 PACKAGES = ("langgraph", "langgraph-checkpoint-postgres", "procrastinate", "psycopg", "onward-ledger")
-
-_COUNTS = """select count(*), count(*) filter (where finished_at is not null),
-                    count(*) filter (where status = 'waiting_human') from onward.runs"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +58,10 @@ class _Soak:
     watch: Watch
     tell: Tell
     began: float
-    fed: int = 0
+    feeder: Feeder
     interrupted: bool = False
     settled: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     _due: dict[str, float] = field(default_factory=dict[str, float])
-    _looking: psycopg.Connection[Any] | None = None
 
     @property
     def now(self) -> float:
@@ -80,24 +74,20 @@ class _Soak:
         waiting = list(plan(self.options.seed, seconds, self.options.every_seconds))
         try:
             while self.now < seconds:
-                self._feed(seconds * FEED_SHARE)
                 waiting = self._kill(waiting)
                 self._every_tick("faults")
         except KeyboardInterrupt:
             self.interrupted = True
+            self.feeder.stop_feeding()
             self.tell("stopping: nothing is killed any more; what has begun is brought to its end")
-
-    def _feed(self, seconds: float) -> None:
-        """As many runs as are due by now. A database that is away gets them later."""
-        due = min(self.options.runs, int(self.options.runs * self.now / seconds) + 1)
-        with suppress(DatabaseError, RunError, psycopg.Error):
-            while self.fed < due:
-                self.place.begin_run()
-                self.fed += 1
 
     def _kill(self, waiting: list[Planned]) -> list[Planned]:
         while waiting and waiting[0].at <= self.now:
-            self.killer.strike(waiting.pop(0))
+            planned = waiting.pop(0)
+            if self.now - planned.at > LATE_SECONDS:
+                self.killer.missed += 1  # this machine was busy; kills in a heap are another experiment
+            else:
+                self.killer.strike(planned)
         return waiting
 
     def _every_tick(self, phase: str) -> None:
@@ -115,40 +105,24 @@ class _Soak:
         return True
 
     def _progress(self, phase: str) -> str:
-        counts = self.counts()
+        counts = self.feeder.counts
         ended = f"{counts[1]} of {counts[0]} runs have ended" if counts is not None else "the database is away"
         return f"[{self.now:.0f} s] {phase}: {ended}; {len(self.killer.struck)} kills"
-
-    def counts(self) -> tuple[int, int, int] | None:
-        """Runs; those that have ended; those that wait for a person. None: the database is away."""
-        try:
-            if self._looking is None or self._looking.closed:
-                self._looking = psycopg.connect(self.place.dsn, autocommit=True, connect_timeout=5)
-            row = self._looking.execute(_COUNTS).fetchone()
-        except psycopg.OperationalError:
-            if self._looking is not None:
-                self._looking.close()
-            return None
-        assert row is not None
-        return row
 
     def heal(self) -> None:
         """Nobody kills any more, and a person settles what nobody else can: until everything has ended."""
         local_postgres.ensure(self.place.settings.home)
+        self.feeder.stop_feeding()
         deadline = time.monotonic() + HEAL_SECONDS
+        self.feeder.counts = None  # from now on
         while time.monotonic() < deadline:
-            counts = self.counts()
+            counts = self.feeder.counts
             if counts is not None and counts[0] == counts[1]:
                 return
             if counts is not None and counts[0] - counts[1] == counts[2]:
                 with suppress(LedgerError, RunError):
                     self.settled += settle_unknown(self.place)
             self._every_tick("healed")
-
-    def close(self) -> None:
-        """Close our own way to the database."""
-        if self._looking is not None:
-            self._looking.close()
 
 
 def run_campaign(options: Options, tell: Tell) -> Results:
@@ -169,6 +143,7 @@ def run_campaign(options: Options, tell: Tell) -> Results:
                 watch=Watch(here, workers),
                 tell=tell,
                 began=began,
+                feeder=Feeder(here, options.runs, options.minutes * 60 * FEED_SHARE),
             )
             return _soaked(soak)
         finally:
@@ -176,13 +151,14 @@ def run_campaign(options: Options, tell: Tell) -> Results:
 
 
 def _soaked(soak: _Soak) -> Results:
+    soak.feeder.start()
     try:
         soak.strike()
         faults = soak.now
         soak.heal()
         healed = soak.now
     finally:
-        soak.close()
+        soak.feeder.stop()
     soak.tell("everything has ended; looking at what stands" if soak.now - faults < HEAL_SECONDS else "looking")
     soak.workers.stop()
     standing = look(soak.place)
