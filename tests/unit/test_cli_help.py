@@ -33,6 +33,7 @@ COMMANDS = (
     "approve",
     "revise",
     "reject",
+    "answer",
     "down",
     "prune",
     "doctor",

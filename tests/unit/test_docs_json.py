@@ -94,7 +94,14 @@ HISTORY = events_of(
 def test_a_run():
     published = a_proposal(status=Status.SUCCEEDED, receipt={"publication_id": 1})
     unanswered = {"ask": "Why?", "reason": "no column", "columns": ["month"]}
+    question = {"question_id": "q", "node": "ask", "kind": "value", "value": 1, "allowed": []}
+    foreign = events_of(
+        ("asked", None, {"questions": [question]}),
+        ("answered", None, {"question_id": "q", "value": 2, "principal": "anna"}),
+        ("result", None, {"values": 3, "object": "a reference"}),
+    )
     views = [
+        run_view(a_run(kind="graph"), foreign, [], None),
         run_view(a_driven_run(), HISTORY, [a_draft(), published], None),
         run_view(a_run(status=RunStatus.WAITING_HUMAN, reason="approval"), HISTORY, [a_draft(), a_proposal()], None),
         {"unanswered": [unanswered]},  # read from the saved draft, which is not at hand here
