@@ -40,6 +40,7 @@ class Case:
     marks: tuple[Mark, ...]
     effects: int
     unknown: int
+    load: float = 0.0  # of the machine, over the last minute
 
     @property
     def stuck(self) -> bool:
@@ -70,6 +71,18 @@ class Case:
     def wrong_end(self) -> bool:
         """It ended in another way than by succeeding."""
         return self.ended is not None and self.ended.lower() not in GOOD_ENDS
+
+    @property
+    def step_seconds(self) -> tuple[float, ...]:
+        """How long each step took that began and ended in one process."""
+        began: dict[tuple[int, int], float] = {}
+        taken: list[float] = []
+        for mark in self.marks:
+            if mark.word == "begin":
+                began[mark.pid, mark.step] = mark.at
+            elif (mark.pid, mark.step) in began:
+                taken.append(mark.at - began.pop((mark.pid, mark.step)))
+        return tuple(taken)
 
     def _again(self, word: str) -> float | None:
         """From the kill to the first such mark of another process."""
@@ -137,6 +150,7 @@ class Case:
             "effects": self.effects,
             "unknown": self.unknown,
             "executed": list(self.executed),
+            "load": self.load,
             "marks": [mark.to_json() for mark in self.marks],
         }
 
@@ -197,6 +211,7 @@ def _case(
         marks=system.place.marks.of(run_id),
         effects=system.effects(run_id),
         unknown=system.unknown(run_id),
+        load=round(os.getloadavg()[0], 2),
     )
     if case.stuck:
         system.settle(run_id)

@@ -17,6 +17,8 @@ HEAD = (
     *("duplicates", "lost", "unknown", "stuck", "steps again"),
 )
 NOTHING = "–"
+# A step sleeps for a tenth of a second. One of twenty that takes so much longer shows that the machine is busy.
+SLOW_STEP_SECONDS = 0.12
 
 
 def rows(results: Results) -> list[list[str]]:
@@ -67,6 +69,11 @@ def reading(results: Results) -> Generator[str]:
         word = "met" if aim.met else "missed"
         yield f"{aim.system}: {aim.says} {aim.value_seconds:.3f} s, aimed at {aim.aim_seconds:g} s: {word}."
     for column in results.columns:
+        if column.step_times is not None and column.step_times.p95 > SLOW_STEP_SECONDS:
+            yield (
+                f"{column.name}: a step of 0.1 s took {seconds(column.step_times)} s: other work had the machine too, "
+                "and the times of this line are longer than on a quiet one."
+            )
         if column.not_run is not None:
             yield f"{column.name} was not run to its end: {column.not_run}"
         if column.ours:

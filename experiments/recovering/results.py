@@ -76,6 +76,11 @@ class Column:
         return Times.of(MEASURED[name](case) for case in (self.struck if cases is None else cases))
 
     @property
+    def step_times(self) -> Times | None:
+        """How long steps took that a whole machine does in a tenth of a second: how much of it these runs had."""
+        return Times.of(seconds for case in self.cases for seconds in case.step_seconds)
+
+    @property
     def by_target(self) -> dict[str, tuple[Case, ...]]:
         """The struck cases by what was killed."""
         return {target: tuple(case for case in self.struck if case.kill.target == target) for target in TARGETS}
@@ -109,6 +114,7 @@ class Column:
             "patience_seconds": self.patience_seconds,
             "not_run": self.not_run,
             **self.counts,
+            "step_seconds": self.step_times.to_json() if self.step_times else None,
             "seconds": self._figures(self.struck),
             "seconds_by_target": {target: self._figures(cases) for target, cases in self.by_target.items()},
             "broken": list(self.broken) if self.ours else [],

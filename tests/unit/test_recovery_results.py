@@ -187,3 +187,12 @@ def test_systems_are_chosen_by_name():
 def test_the_page_has_a_place_for_the_table():
     text = report.DOCUMENT.read_text(encoding="utf-8")
     assert text.count(report.BEGIN) == text.count(report.END) == 1
+
+
+def test_steps_that_take_long_show_a_busy_machine():
+    seen = column(case(), ours=True)
+    assert seen.step_times is not None
+    assert (seen.step_times.samples, seen.step_times.max) == (2, pytest.approx(0.1))
+    busy = column(case(marks=(mark(1, "begin", 9.0, KILLED), mark(1, "end", 9.3, KILLED))), ours=True)
+    assert "other work had the machine too" in "\n".join(report.reading(results(busy)))
+    assert "other work" not in "\n".join(report.reading(results(column(case(), ours=True))))
