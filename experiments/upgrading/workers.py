@@ -25,7 +25,7 @@ GRACE_SECONDS = 30
 class Worker:
     """A worker that is ready. `said` is its first line: who it is, and what it serves."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     said: dict[str, Any]
 
     def stop(self) -> int:
@@ -53,7 +53,6 @@ def start_workers(release: Release, installation: dict[str, str], log: Path, cou
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                text=True,
                 start_new_session=True,  # Ctrl-C is for the experiment
             )
             for _ in range(count)
@@ -73,17 +72,17 @@ def start_workers(release: Release, installation: dict[str, str], log: Path, cou
     return workers
 
 
-def _first_line(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
+def _first_line(process: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
     """The JSON that it writes when it is ready; it may take several lines."""
     assert process.stdout is not None
-    deadline, text = time.monotonic() + START_SECONDS, ""
+    deadline, text, number = time.monotonic() + START_SECONDS, b"", process.stdout.fileno()
     while True:
-        ready, _, _ = select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))
-        line = process.stdout.readline() if ready else ""
-        if not line:
+        ready, _, _ = select.select([number], [], [], max(deadline - time.monotonic(), 0))
+        part = os.read(number, 65536) if ready else b""
+        if not part:
             process.kill()
             raise NotRun.because("worker", log)
-        text += line
+        text += part
         try:
             return json.loads(text)
         except ValueError:
