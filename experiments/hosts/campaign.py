@@ -101,6 +101,7 @@ class _End:
     seen: Sequence[Seen]
     broken: Sequence[str]
     claims: Sequence[Claim]
+    claimed: float | None
     back: float | None
     progress: datetime | None
     ended: datetime | None
@@ -112,7 +113,7 @@ def _to_the_end(scene: Scene, fault: Fault, reference: Seen | None) -> _End:
     first = list(load.run_ids)
     load.wait(lambda: not load.open(), END_SECONDS)
     broken += [f"the worker on {w.host.name} ended by itself" for w in (scene.victim, scene.other) if not w.alive]
-    back = _back(scene)
+    claimed, back = _back(scene)
     if back is None:
         places = f"{CONCURRENCY} new runs, side by side"
         broken.append(f"the worker that was hit did not end {places}, within {BACK_SECONDS:.0f} s")
@@ -126,27 +127,30 @@ def _to_the_end(scene: Scene, fault: Fault, reference: Seen | None) -> _End:
         seen=seen,
         broken=[*broken, *_driven_again(scene, seen)],
         claims=claims,
+        claimed=claimed,
         back=back,
         progress=load.first_progress(waiting, scene.healed_at) if waiting and scene.healed_at else None,
         ended=load.last_end(waiting) if waiting else None,
     )
 
 
-def _back(scene: Scene) -> float | None:
-    """The worker that was hit, alone: how long until it has ended a run in each of its places, side by side."""
+def _back(scene: Scene) -> tuple[float | None, float | None]:
+    """The worker that was hit, alone, with a run for each of its places: when it claims the first, when all ended."""
     scene.other.stop()
     began, load = time.monotonic(), scene.load
     fresh = load.begin(scene.victim.concurrency)
+    claimed: float | None = None
     most = 0
 
     def ended() -> bool:
-        nonlocal most
+        nonlocal most, claimed
         most = max(most, len(load.driven(fresh)))
+        claimed = claimed or (time.monotonic() - began if most else None)
         return not load.open(fresh)
 
     if not load.wait(ended, BACK_SECONDS) or most < scene.victim.concurrency:
-        return None
-    return time.monotonic() - began
+        return claimed, None
+    return claimed, time.monotonic() - began
 
 
 def _seen(scene: Scene, run_id: str) -> Seen:
@@ -196,6 +200,7 @@ def _summed(scene: Scene, fault: Fault, end: _End, seconds: float) -> Case:
         takeover=_after(scene.struck_at, _first_takeover(end.claims, scene.struck_at)),
         progress=_after(scene.healed_at, end.progress),
         ended=_after(scene.healed_at, end.ended),
+        claimed=end.claimed,
         back=end.back,
         notes=tuple(scene.notes),
         claims=tuple(asdict(claim) | {"at": claim.at.isoformat()} for claim in end.claims),

@@ -8,12 +8,12 @@ from experiments.hosts.results import Case, Results
 
 HEAD = (
     *("case", "fired", "completed", "duplicates", "lost", "UNKNOWN", "stuck"),
-    *("taken over", "alive", "progress s", "ended s", "back s"),
+    *("taken over", "alive", "progress s", "ended s", "claimed s", "back s"),
 )
 LEGEND = """
 Taken over: claims behind the first one of a run; alive: those whose driver before lived still (it was cut off, or its
 session had ended). Seconds: the first step after the heal of a run that had not ended; the end of the last of them; new
-runs in all places of the worker that was hit, alone, from begin to end. -: there was nothing to measure.
+runs on the worker that was hit, alone: the first is claimed, one in each place has ended. -: nothing to measure.
 """
 
 
@@ -23,7 +23,7 @@ def line_of(case: Case) -> list[str]:
         return [case.name, "not run" if case.not_run else "no", *["-"] * (len(HEAD) - 2)]
     fired = f"{case.hit} runs" if case.hit else "-"
     counts = (case.duplicates, case.lost, case.unknown, case.stuck, case.takeovers, case.robbed)
-    times = [_seconds(value) for value in (case.progress, case.ended, case.back)]
+    times = [_seconds(value) for value in (case.progress, case.ended, case.claimed, case.back)]
     return [case.name, fired, f"{case.completed}/{case.runs}", *map(str, counts), *times]
 
 

@@ -20,8 +20,8 @@ class Case:
     """What one case came to. Times in seconds after the heal, `takeover` after the strike; None: there was none.
 
     `takeovers`: claims behind the first one of each run; `robbed`: those whose driver still lived.
-    `progress`: the first step of a run that had not ended; `ended`: the last run's end; `back`: the worker that was
-    hit has ended new runs in all its places, alone.
+    `progress`: the first step of a run that had not ended; `ended`: the last run's end; `claimed`: the worker
+    that was hit, alone, has claimed a new run; `back`: it has ended one in each of its places, side by side.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Case:
     takeover: float | None = None
     progress: float | None = None
     ended: float | None = None
+    claimed: float | None = None
     back: float | None = None
     notes: tuple[str, ...] = ()
     claims: tuple[dict[str, Any], ...] = field(default=(), repr=False)

@@ -20,6 +20,21 @@ START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 
 
+class _Words:
+    """What one process says on stdout: a first line when it is ready; the others are read, so that it never waits."""
+
+    def __init__(self) -> None:
+        self.said = threading.Event()
+        self.first_line = b""
+
+    def listen(self, lines: IO[bytes]) -> None:
+        with lines:
+            for line in lines:
+                self.first_line = self.first_line or line
+                self.said.set()
+        self.said.set()
+
+
 class Worker:
     """One worker process and the drivers that it starts. Usable as a context manager."""
 
@@ -30,8 +45,7 @@ class Worker:
         self._settings = settings
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = threading.Event()
-        self._first_line = b""
+        self._words = _Words()
 
     def __enter__(self) -> Worker:
         self._settings.home.mkdir(mode=0o700, exist_ok=True)
@@ -47,24 +61,16 @@ class Worker:
                 start_new_session=True,  # Ctrl-C is for the experiment
             )
         assert self._process.stdout is not None
-        threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True).start()
+        self._words = _Words()
+        threading.Thread(target=self._words.listen, args=(self._process.stdout,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _listen(self, lines: IO[bytes]) -> None:
-        """The first line says that it is ready; the others are read, so that it never waits for us."""
-        with lines:
-            for line in lines:
-                if not self._said.is_set():
-                    self._first_line = line
-                    self._said.set()
-        self._said.set()
-
     def wait_until_ready(self) -> None:
         """Wait for its first line. NotRun when it does not come."""
-        if not self._said.wait(START_SECONDS) or not self._first_line.startswith(b"{"):
+        if not self._words.said.wait(START_SECONDS) or not self._words.first_line.startswith(b"{"):
             raise NotRun.because(f"worker on {self.host.name}", self.log)
 
     @property
@@ -80,8 +86,6 @@ class Worker:
 
     def start_again(self) -> None:
         """Start it once more, and wait until it is ready."""
-        self._said.clear()
-        self._first_line = b""
         self.__enter__()
         self.wait_until_ready()
 

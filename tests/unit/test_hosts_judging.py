@@ -120,7 +120,7 @@ def test_the_table_says_what_fired_and_what_did_not_run() -> None:
     out = io.StringIO()
     report.print_results(Results(cases=(NO_FAULT, HIT, NOT_RUN), seconds=9.4), out)
     lines = out.getvalue().splitlines()
-    assert lines[2].split() == ["a", "cut", "2", "runs", "4/4", "0", "0", "0", "0", "2", "1", "0.25", "-", "3.00"]
+    assert lines[2].split() == ["a", "cut", "2", "runs", "4/4", "0", "0", "0", "0", "2", "1", "0.25", "-", "-", "3.00"]
     assert "not run" in lines[3]
     assert "a clock: There is no C compiler." in lines
     assert lines[-1] == (
