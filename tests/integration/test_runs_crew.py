@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -20,13 +21,14 @@ CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def look(answer):
-    """What a fork is born with."""
-    from pathlib import Path
-
-    tasks = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else threading.active_count()
-    links = [os.readlink(p) for p in Path("/proc/self/fd").iterdir() if p.exists()] if sys.platform == "linux" else []
+    """What a fork is born with: its threads, its sockets, and what is imported."""
+    tasks, sockets = threading.active_count(), []
+    if sys.platform == "linux":
+        tasks = len(list(Path("/proc/self/task").iterdir()))
+        links = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        sockets = [link for link in links if link.startswith("socket:")]
     modules = [name for name in ("langgraph", "graph.nodes", "runs.drive", "matplotlib.figure") if name in sys.modules]
-    answer.send((tasks, [link for link in links if "socket:" in link], modules, "runs.crew_member" in sys.modules))
+    answer.send((tasks, sockets, modules, "runs.crew_member" in sys.modules))
 
 
 @pytest.mark.timeout(120)
