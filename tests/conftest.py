@@ -3,6 +3,7 @@
 Everything is stopped and removed at the end; nothing survives the tests.
 """
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,6 +20,15 @@ from runs import local_postgres
 # Machines differ in speed: how long an example takes is no property of the code. What is slow shows in --durations.
 settings.register_profile("onward", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("onward")
+
+# Temporal is 70 MB to download, and not everybody's: its tests are collected where its group is installed, as in CI.
+HAS_TEMPORAL = importlib.util.find_spec("temporalio") is not None
+collect_ignore_glob = [] if HAS_TEMPORAL else ["*/test_temporal*.py", "unit/test_docs_engines.py"]
+
+
+def pytest_report_header():
+    return None if HAS_TEMPORAL else "Temporal's tests are left out; for them: uv sync --group engines"
+
 
 CONFIGURED = ("DATABASE_URL", "LEDGER_DATABASE_URL", "PG_BIN")
 
