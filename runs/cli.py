@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from runs import cli_ledger, cli_operate
+from runs.cli_options import NoResume, Output, RunId, Store
 from runs.temporal.cli import app as temporal_app
 
 app = typer.Typer(
@@ -23,24 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-ledger_app = typer.Typer(
-    help="Look at recorded effects and their receipts.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(temporal_app, name="temporal")
-
-Output = Annotated[
-    Literal["table", "json"],
-    typer.Option("--output", "-o", help="How data is written to stdout.", show_default=True),
-]
-Store = Annotated[
-    Literal["postgres", "sqlite"] | None,
-    typer.Option("--store", help="Where runs live; without it: ONWARD_STORE, else postgres (or where the run is)."),
-]
-RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run's id, or a unique beginning of it.")]
-NoResume = Annotated[bool, typer.Option("--no-resume", help="Record the decision only; do not drive the run on.")]
 
 
 @app.command()
@@ -281,62 +265,6 @@ def answer(
     return reply.answer(run_id, value, question_id=interrupt, resume=not no_resume, store=store, output=output)
 
 
-@ledger_app.command("list")
-def ledger_list(
-    run_id: Annotated[str | None, typer.Option("--run", metavar="RUN_ID", help="Only this run's actions.")] = None,
-    status: Annotated[str | None, typer.Option("--status", metavar="STATUS", help="Only this status.")] = None,
-    store: Store = None,
-    output: Output = "table",
-) -> int:
-    """List recorded actions in the order of their creation."""
-    from runs.commands import effects
-
-    return effects.list_actions(run_id=run_id, status=status, store=store, output=output)
-
-
-@ledger_app.command("show")
-def ledger_show(
-    action_id: Annotated[str, typer.Argument(metavar="ACTION_ID", help="The action's id.")],
-    store: Store = None,
-    output: Output = "table",
-) -> int:
-    """Show one action: request, status, receipt, decision, and its history."""
-    from runs.commands import effects
-
-    return effects.show_action(action_id, store=store, output=output)
-
-
-@ledger_app.command("resolve")
-def ledger_resolve(
-    action_id: Annotated[str, typer.Argument(metavar="ACTION_ID", help="The id of an UNKNOWN action.")],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="How you know; it is recorded.")],
-    receipt: Annotated[
-        str | None, typer.Option("--receipt", metavar="JSON", help="It happened: what proves it, as a JSON object.")
-    ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="It did not happen, and shall not.")] = False,
-    store: Store = None,
-    output: Output = "table",
-) -> int:
-    """Settle an UNKNOWN action by your word. Then resume its run."""
-    from runs.commands import effects
-
-    return effects.resolve(action_id, receipt=receipt, failed=failed, reason=reason, store=store, output=output)
-
-
-@ledger_app.command("release")
-def ledger_release(
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="What was compared; it is recorded.")],
-    look_first_days: Annotated[
-        float, typer.Option("--look-first-days", min=0, help="So long a first send is looked up before.")
-    ] = 30.0,
-    store: Store = None,
-) -> int:
-    """Let a held ledger send again: its database was restored, and you know what is lost."""
-    from runs.commands import effects
-
-    return effects.release(reason=reason, look_first_days=look_first_days, store=store)
-
-
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,
@@ -348,115 +276,9 @@ def demo(context: typer.Context) -> int:
     return demo.demo(context.args)
 
 
-@app.command()
-def worker(
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", metavar="N", help="So many runs at once.", min=1, max=1000)
-    ] = 4,
-    grace: Annotated[
-        float,
-        typer.Option("--grace", metavar="SECONDS", help="At SIGTERM, a step may take so long to finish.", min=0),
-    ] = 30.0,
-    graph: Annotated[
-        str | None,
-        typer.Option("--graph", metavar="FILE.py:NAME", help="Serve graphs of your own; also langgraph.json."),
-    ] = None,
-    owner: Annotated[int | None, typer.Option("--owner", hidden=True)] = None,
-    owner_pipe: Annotated[int | None, typer.Option("--owner-pipe", hidden=True)] = None,
-    store: Store = None,
-    output: Output = "table",
-) -> int:
-    """Drive queued runs, and take over runs whose driver is gone. Start as many as you like, on any machine."""
-    from runs.commands import work
-
-    return work.worker(
-        concurrency=concurrency,
-        grace=grace,
-        graph=graph,
-        store=store,
-        output=output,
-        owner=owner,
-        owner_pipe=owner_pipe,
-    )
-
-
-@app.command()
-def up(
-    workers: Annotated[int, typer.Option("--workers", metavar="N", help="So many workers.", min=1, max=100)] = 2,
-    concurrency: Annotated[
-        int, typer.Option("--concurrency", metavar="N", help="So many runs at once in each.", min=1, max=1000)
-    ] = 4,
-    grace: Annotated[
-        float, typer.Option("--grace", metavar="SECONDS", help="At the end, a step may take so long to finish.", min=0)
-    ] = 30.0,
-    graph: Annotated[
-        str | None,
-        typer.Option("--graph", metavar="FILE.py:NAME", help="Serve graphs of your own; also langgraph.json."),
-    ] = None,
-) -> int:
-    """Run Postgres, the ledger and workers in this terminal. Ctrl-C stops them all; runs are handed back."""
-    from runs.commands import up
-
-    return up.up(workers=workers, concurrency=concurrency, grace=grace, graph=graph)
-
-
-@app.command()
-def down(
-    force: Annotated[bool, typer.Option("--force", help="Also while a run is driven; it can be resumed.")] = False,
-) -> int:
-    """Stop the ledger, then Postgres, as far as they were started here."""
-    from runs.commands import down
-
-    return down.down(force=force)
-
-
-@app.command()
-def prune(
-    older_than: Annotated[
-        str, typer.Option("--older-than", metavar="AGE", help="Runs that finished so long ago: 30d, 12h, 8w.")
-    ] = "30d",
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoints",
-            metavar="AGE",
-            help="Also thin histories: of runs that nobody has driven for so long, only the last checkpoint stays.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", help="Remove, and thin, at most so many runs.", min=1)] = 1000,
-    apply: Annotated[bool, typer.Option("--apply", help="Remove. Without it this only says what would go.")] = False,
-    store: Store = None,
-    output: Output = "table",
-) -> int:
-    """Remove by age what is over. Finished runs, their checkpoints, events and files; reports stay."""
-    from runs.commands import prune
-
-    return prune.prune(
-        prune.Request(older_than=older_than, checkpoints=checkpoints, limit=limit, apply=apply),
-        store=store,
-        output=output,
-    )
-
-
-@app.command()
-def bar(
-    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whoever may not act any more.")],
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is shown.")] = None,
-    lift: Annotated[bool, typer.Option("--lift", help="Let them act again.")] = False,
-    store: Store = None,
-) -> int:
-    """Bar somebody. Their runs stop at the next take-over, and they decide, resume and cancel nothing."""
-    from runs.commands import rights
-
-    return rights.bar(principal, reason=reason, lift=lift, store=store)
-
-
-@app.command()
-def doctor(store: Store = None, output: Output = "table") -> int:
-    """Check what a run needs. Says what to do about what is missing; changes nothing."""
-    from runs.commands import checkup
-
-    return checkup.doctor(store=store, output=output)
+app.add_typer(cli_operate.app)
+app.add_typer(cli_ledger.app, name="ledger")
+app.add_typer(temporal_app, name="temporal")
 
 
 def main(arguments: list[str] | None = None) -> int:
