@@ -46,6 +46,7 @@ DRAIN_SECONDS = 15.0
 HEALTH_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 _LOG_TAIL = 1500
+_STARTING = ".starting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,15 +176,17 @@ def ensure(settings: Settings) -> Address:
             return address  # somebody has started it meanwhile
         if address is not None:
             _end_process(address)
+        _end_abandoned(files)
         return _start(settings, files, served, _port_for(address))
 
 
 def stop(settings: Settings) -> bool:
     """Stop the local ledger; False when none was running. Calls in progress are finished first."""
     files = _Files.of(settings)
-    if not files.address.exists():
+    if not files.address.exists() and not _marks(files):
         return False
     with _locked(files):
+        _end_abandoned(files)
         address = _read_address(files)
         stopped = address is not None and _end_process(address)
         _started[:] = [started for started in _started if started.poll() is None]  # reaped, if it was ours
@@ -315,8 +318,18 @@ def _port_for(former: Address | None) -> int:
 def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> Address:
     if not files.token.exists():  # an old token stays: clients that live through a restart have it
         write_private(files.token, secrets.token_urlsafe(32) + "\n")
-    ready = files.address.with_suffix(".ready")
-    ready.unlink(missing_ok=True)
+    # A name of its own: what another start wrote late is not taken for this one's word.
+    mark = files.address.with_suffix(f".{secrets.token_hex(4)}{_STARTING}")
+    mark.touch(mode=0o600)
+    try:
+        return _started_with(settings, files, serves, port, mark)
+    finally:
+        mark.with_suffix(".ready").unlink(missing_ok=True)
+        mark.unlink(missing_ok=True)
+
+
+def _started_with(settings: Settings, files: _Files, serves: list[str], port: int, mark: Path) -> Address:
+    ready = mark.with_suffix(".ready")
     # The store's URL may hold a password, which has no business in a list of processes.
     environment = {**os.environ, "ONWARD_LEDGER_STORE": store_url(settings)}
     with files.log.open("ab") as log:
@@ -350,8 +363,25 @@ def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> A
         serves=serves,
     )
     write_private(files.address, json.dumps(asdict(address), indent=2) + "\n")
-    ready.unlink(missing_ok=True)
     return address
+
+
+def _marks(files: _Files) -> list[Path]:
+    """One for each start that has not come to its end; under the lock, of those that never will."""
+    return list(files.address.parent.glob(f"{files.address.stem}.*{_STARTING}"))
+
+
+def _end_abandoned(files: _Files) -> None:
+    """End ledgers whose starter was killed before it wrote down where they are: nobody else would ever stop them."""
+    for mark in _marks(files):
+        ready = mark.with_suffix(".ready")
+        for process in psutil.process_iter(["cmdline"]):
+            if str(ready) in (process.info["cmdline"] or ()):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+                    process.wait(DRAIN_SECONDS)
+        ready.unlink(missing_ok=True)
+        mark.unlink(missing_ok=True)
 
 
 def _witness(settings: Settings, files: _Files) -> Path:

@@ -104,6 +104,38 @@ def test_several_first_commands_start_one(settings, tmp_path):
     assert {child.told() for child in children} == {local_ledger.look(settings).instance}
 
 
+def starting(folder, home, held_at):
+    """Start a ledger, and be held before its address is written: when its process is there, or when it listens."""
+    wait = local_ledger._wait_until_ready
+
+    def held(process, ready, log, log_start):
+        (folder / "pid").write_text(str(process.pid))
+        answer = wait(process, ready, log, log_start) if held_at == "it listens" else None
+        pause_at(folder, "here")
+        return answer
+
+    local_ledger._wait_until_ready = held
+    local_ledger.ensure(Settings(home=home, store="sqlite"))
+
+
+@pytest.mark.parametrize("held_at", ["it is started", "it listens"])
+@pytest.mark.parametrize("next_command", ["ensure", "stop"])
+def test_a_ledger_whose_starter_was_killed_is_ended(settings, tmp_path, held_at, next_command):
+    starter = Child(starting, tmp_path / "starter", settings.home, held_at)
+    starter.reached("here")
+    left = int((tmp_path / "starter" / "pid").read_text())
+    starter.kill()
+    assert is_running(left)  # it would serve for ever, and nobody would know where
+    if next_command == "ensure":
+        address = local_ledger.ensure(settings)
+        with local_ledger.connect(settings) as client:
+            assert client.health().pid == address.pid != left
+    else:
+        local_ledger.stop(settings)
+    assert not is_running(left)
+    assert not list(settings.home.glob("*.starting")) and not list(settings.home.glob("*.ready"))
+
+
 @pytest.fixture
 def living(settings, monkeypatch):
     """An address whose ledger answers; nothing is started or ended, only noted."""
