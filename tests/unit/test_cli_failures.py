@@ -79,7 +79,7 @@ def test_a_traceback_is_shown_to_who_asks_for_it(monkeypatch, capsys):
     ("arguments", "words"),
     [
         (["runn"], "No such command 'runn'. Did you mean 'run', 'prune'? Try: onward --help"),
-        (["run"], "Missing argument 'INPUT'. Try: onward run --help"),
+        (["run"], "Give an .xlsx workbook or a .csv file, or a graph of your own with --graph FILE.py:NAME."),
         (["run", "x.csv", "--store", "paper"], "Invalid value for '--store'"),
         (["run", "x.csv", "--budget", "much"], "--budget"),
         (["show", "1", "-o", "xml"], "Invalid value for '--output' / '-o'"),
