@@ -40,6 +40,7 @@ Read in this order; each file stands alone.
     bench_ledger, ledger_benchmarks/    what the ledger costs, alone and beside its peers
     partitions, hosts/    workers, Postgres and the ledger on hosts of their own: cut apart, killed, filled up, healed
     recovery, recovering/    how fast and how correctly a run goes on when its driver or worker is killed, beside peers
+    upgrade, upgrading/   a workflow version released while runs wait, and the old one taken out
 
 No product code knows of any of this: points are reached by wrapping the product's classes from here.
 """

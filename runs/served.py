@@ -11,10 +11,7 @@ from typing import Any
 
 from graph.versions import CURRENT, SERVED, VERSIONS
 from onward_ledger.database import Database
-from runs.registry import Run
-
-# Runs of somebody's own graph name a version that only a look at that graph can serve.
-_FOREIGN = "graph"
+from runs.registry import FOREIGN, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +23,7 @@ class Served:
 
     def serves(self, run: Run) -> bool:
         """Whether the run's version is served; of a run that has ended it does not matter."""
-        return run.finished or run.kind == _FOREIGN or self.has(run.workflow_version)
+        return run.finished or run.kind == FOREIGN or self.has(run.workflow_version)
 
     def has(self, version: str) -> bool:
         """Whether this version is served."""

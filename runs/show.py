@@ -2,7 +2,7 @@
 
 Everything comes from durable state: the run's row, its events, the ledger's records, and the saved draft. Fields:
 
-    run_id, status, reason, message, epoch, version, owner, workflow_version, store, model
+    run_id, status, reason, message, epoch, version, owner, workflow_version, parent, store, model
     goal           {"input", "asks"}                       what was asked for
     input          {"name", "key", "digest", "size"}
     asks           [text]                                  as in goal
@@ -75,8 +75,8 @@ def action_view(action: Action) -> Json:
     }
 
 
-def run_line(run: Run) -> Json:
-    """The few fields of one line of `list`."""
+def run_line(run: Run, *, served: bool = True) -> Json:
+    """The few fields of one line of `list`. `served`: whether anybody serves the run's workflow version."""
     return {
         "run_id": run.run_id,
         "status": str(run.status),
@@ -86,6 +86,8 @@ def run_line(run: Run) -> Json:
         "owner": run.owner,
         "store": run.store,
         "driver": run.driver,
+        "workflow_version": run.workflow_version,
+        "served": served,
         "age_seconds": round((run.now_at - run.created_at).total_seconds(), 1),
         "created_at": run.created_at.isoformat(),
         "updated_at": run.updated_at.isoformat(),
@@ -108,6 +110,7 @@ def run_view(run: Run, events: Sequence[Event], recorded: Sequence[Action] | Non
         "version": run.version,
         "owner": run.owner,
         "workflow_version": run.workflow_version,
+        "parent": run.parent,
         "store": run.store,
         "model": run.model,
         "goal": {"input": run.input_name, "asks": list(run.asks)},

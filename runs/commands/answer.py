@@ -161,6 +161,7 @@ def facts(view: dict[str, Any]) -> list[tuple[str, object]]:
         ("Run", view["run_id"]),
         ("Status", state),
         ("", view["message"]),
+        ("Forked from", view["parent"]),
         ("Epoch", view["epoch"]),
         ("Driver", who),
         ("Cancelling", _cancelling(view)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from runs.commands.output import Format, say
 from runs.commands.services import Opened, check_may_act, found, objects_of
 from runs.errors import OtherVersion, UsageError
-from runs.registry import Run
+from runs.registry import FOREIGN, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,6 @@ def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Ma
     """The parent's graph, and how its steps are called. Of somebody's own graph a step is called as its node."""
     from graph.versions import VERSIONS
     from runs.parts import Workflow
-    from runs.registry import FOREIGN
 
     if parent.kind == FOREIGN:
         from runs import local_ledger
@@ -108,7 +107,6 @@ def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Ma
 def _change(opened: Opened, parent: Run, node: str, given: Mapping[str, Sequence[str]]) -> Change:
     """What `--set` means for this run, at this place. Raises UsageError for what has no effect there."""
     from runs.fork import Change, parse_value
-    from runs.registry import FOREIGN
 
     row = _columns(opened, given)
     own = {name: values[0] for name, values in given.items() if name not in NAMES}

@@ -11,7 +11,7 @@ from runs.commands.output import Format, say, write_json, write_table
 from runs.commands.services import found, opened, places
 from runs.errors import UsageError
 from runs.registry import Run, Status
-from runs.served import Served, advice, served
+from runs.served import advice, served
 from runs.show import run_line
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def list_runs(*, status: str | None, limit: int, store: StoreKind | None, output
         with opened(settings) as place:
             now = served(place.database)
             found = registry.list_runs(place.database, status=wanted, tenant=settings.tenant, limit=limit)
-            lines += [_line(run, now) for run in found]
+            lines += [run_line(run, served=now.serves(run)) for run in found]
     lines.sort(key=lambda line: line["created_at"], reverse=True)
     del lines[limit:]
     if output == "json":
@@ -69,10 +69,6 @@ def list_runs(*, status: str | None, limit: int, store: StoreKind | None, output
     else:
         say("There are no runs yet. Start one with: onward run FILE")
     return 0
-
-
-def _line(run: Run, now: Served) -> dict[str, Any]:
-    return run_line(run) | {"workflow_version": run.workflow_version, "served": now.serves(run)}
 
 
 def _status(typed: str | None) -> Status | None:

@@ -26,7 +26,7 @@ def migrate(run_id: str, *, to: str, apply: bool, store: StoreKind | None, outpu
 
         set_up_through(opened.database, opened.store)
         migration = migrate.rehearse(opened.store, opened.database, run, to)
-        view = _view(opened, migration)
+        view = view_of(migration, _last_step(opened, run))
         if apply:
             after = migrate.apply(opened.store, opened.database, migration)
             say(f"Migrated: the run is of workflow version {after.workflow_version}, {after.status} as before.")
@@ -37,13 +37,14 @@ def migrate(run_id: str, *, to: str, apply: bool, store: StoreKind | None, outpu
     return 0
 
 
-def _view(opened: Opened, migration: Migration) -> dict[str, Any]:
+def view_of(migration: Migration, step: str | None) -> dict[str, Any]:
+    """A migration as JSON, but for whether it was done. `step`: the one that began last."""
     run = migration.run
     return {
         "run_id": run.run_id,
         "from": run.workflow_version,
         "to": migration.target.name,
-        "stands": {"status": str(run.status), "reason": run.reason, "step": _last_step(opened, run)},
+        "stands": {"status": str(run.status), "reason": run.reason, "step": step},
         "changes": migration.changes,
         "next": list(migration.next),
         "next_steps": migration.next_steps,

@@ -11,11 +11,14 @@ import pytest
 
 from experiments import demo
 from experiments.results import to_json
+from graph.migrations import Migrated
+from graph.versions import VERSIONS
 from onward_ledger.action import Decision, Status
 from onward_ledger.values import Event as LedgerEvent
 from runs import retention
-from runs.commands import prune
+from runs.commands import migrate, prune
 from runs.doctor import Check
+from runs.migrate import Migration
 from runs.registry import Status as RunStatus
 from runs.show import action_view, run_line, run_view
 from runs.thinning import Thinned, Thinning
@@ -116,6 +119,14 @@ def test_events():
 
 def test_a_list_of_runs():
     assert fields_of({"runs": [run_line(a_driven_run())]}) == documented("Lists of runs")
+
+
+def test_a_migration():
+    run = a_run(status=RunStatus.WAITING_HUMAN, reason="approval")
+    migrated = Migrated(values={"a": 2}, as_node="test")
+    migration = Migration(run=run, target=VERSIONS["1"], head="h", before={"a": 1}, migrated=migrated, next=("plan",))
+    view = migrate.view_of(migration, "deliver") | {"applied": False}
+    assert fields_of(view) == documented("A migration")
 
 
 def test_actions():
