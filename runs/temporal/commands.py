@@ -126,7 +126,10 @@ def start(
             if wait:
                 await handle.result()
 
-        _talk(go())
+        if run.finished:
+            say(f"The run {run.run_id} is finished: {run.status}. No workflow is started.")
+        else:
+            _talk(go())
         if not wait:
             return 0
         write_run(view_of(here, run.run_id), output)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -130,25 +128,21 @@ def test_a_killed_worker_a_person_and_a_signal(workers, temporal, postgres_cli, 
 def test_a_worker_of_the_queue_and_one_of_temporal_on_one_database(
     workers, temporal, postgres_cli, sales, report_digest
 ):
-    """Both take up the run whenever they can, and both lose drivers: it is driven by one of them at a time."""
-    workers.start("worker")
+    """Both take the run up when its driver is killed: one of them has it, the other watches."""
+    run_id = postgres_cli.json("run", sales, "--approve", "--model", HELD, "--queue")["run_id"]
+    _, hold = workers.start("worker", hold_at="write_draft")
+    driver = reached(hold)
     workers.start()
-    runs = [postgres_cli.json("run", sales, "--approve", "--queue")["run_id"] for _ in range(3)]
-    for run_id in runs:
-        assert temporal("start", run_id, "--heartbeat", "2").code == 0
-    for _ in range(3):
-        driven = [seen["driver"]["pid"] for seen in map(_show(postgres_cli), runs) if seen["driver"]]
-        for pid in driven[:1]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    for run_id in runs:
-        done = temporal("start", run_id, "--wait", "-o", "json")
-        assert done.code == 0, done.err
-        assert_published_once(done.json, report_digest)
-
-
-def _show(cli):
-    return lambda run_id: cli.json("show", run_id)
+    assert temporal("start", run_id, "--heartbeat", "2").code == 0
+    kill(driver)
+    (hold / "go").touch()
+    done = temporal("start", run_id, "--wait", "-o", "json")
+    assert done.code == 0, done.err
+    assert_published_once(done.json, report_digest)
+    assert done.json["epoch"] == 2
+    again = temporal("start", run_id, "--wait", "-o", "json")
+    assert (again.code, again.json["epoch"]) == (0, 2)
+    assert "No workflow is started" in again.err
 
 
 def test_cancel_by_a_signal(workers, temporal, postgres_cli, sales):

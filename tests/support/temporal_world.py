@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -243,9 +244,20 @@ class Worker:
 
 def serving(folder: Path, address: str, spec: dict[str, str], ledger: Any, world: Path, options: dict[str, Any]) -> Any:
     """The same as a process. `ready` in its folder says that it serves."""
+    _share_the_fork_server()
     store = store_of(spec)
     given = means(store, ledger, world, folder.name, **options)
     asyncio.run(_serve(address, store, ledger, given, lambda _: (folder / "ready").touch()))
+
+
+def _share_the_fork_server() -> None:
+    """Let a forked process fork others from the same server: one of its own would import everything again.
+
+    Newer Pythons want a key for that, which a fork does not have: there it gets a server of its own.
+    """
+    server: Any = forkserver._forkserver
+    if sys.version_info < (3, 14) and server._forkserver_address is not None:
+        server.ensure_running = lambda: None
 
 
 class WorkerProcess:
