@@ -7,17 +7,13 @@ the head's, whatever this machine's clock says.
 
 from __future__ import annotations
 
-import time
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from runs.errors import ClockSkew
 
 # More than this and a driver does not drive.
 LARGEST_SKEW_SECONDS = 2.0
-
-# 100-nanosecond intervals between 1582-10-15, where UUID time begins, and 1970-01-01.
-_UUID_EPOCH = 0x01B21DD213814000
 
 
 def check_clock(asked: datetime, there: datetime, answered: datetime) -> None:
@@ -35,23 +31,13 @@ def check_clock(asked: datetime, there: datetime, answered: datetime) -> None:
         )
 
 
-def follow_head(checkpoint_id: str, now: datetime) -> None:
-    """Make this process's checkpoint ids go on behind the head's.
+def follow_head(checkpoint_id: str) -> None:
+    """Make this process's checkpoint ids go on behind the head's, whatever any clock says.
 
-    `now` is the database's time. A head a little ahead of it is waited for; one far ahead raises ClockSkew, since every
-    id after it would lie in the future too.
+    The head may lie in the future: its driver's clock jumped while it drove. The ids behind it lie there too, and that
+    harms nothing, since only their order counts and every driver follows the head.
     """
-    ticks = _ticks(checkpoint_id)
-    made_at = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=(ticks - _UUID_EPOCH) // 10)
-    ahead = (made_at - now).total_seconds()
-    if ahead > LARGEST_SKEW_SECONDS:
-        raise ClockSkew(
-            f"The newest checkpoint of this run was written {ahead:.1f} seconds in the future of the database's clock, "
-            "so a driver's clock was wrong. Wait until that time has passed, then resume."
-        )
-    if ahead > 0:
-        time.sleep(ahead)
-    _seed_ids(ticks)
+    _seed_ids(_ticks(checkpoint_id))
 
 
 def _ticks(checkpoint_id: str) -> int:

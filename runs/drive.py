@@ -276,7 +276,7 @@ class _Drive:
 
     def _follow_head(self, snapshot: StateSnapshot) -> None:
         if snapshot.created_at is not None:
-            follow_head((snapshot.config.get("configurable") or {})["checkpoint_id"], self._database.now())
+            follow_head((snapshot.config.get("configurable") or {})["checkpoint_id"])
 
     @property
     def _config(self) -> RunnableConfig:

@@ -11,7 +11,7 @@
     │   ├── OtherStore           4   definite    the run belongs to another object store or ledger
     │   ├── OtherVersion         4   definite    this software does not serve the run's workflow version
     │   ├── MigrationRefused     4   definite    the run cannot be brought to that workflow version
-    │   └── ClockSkew            4   indefinite  this machine's clock, or a checkpoint's, is too far off
+    │   └── ClockSkew            4   indefinite  this machine's clock is too far off
     ├── WaitingForPerson         5   definite    a person has to decide first
     ├── HandedBack               6   indefinite  stopped at a safe place; `onward resume` goes on
     ├── LimitReached             7   definite    the run's deadline, budget or attempts are used up
@@ -117,7 +117,7 @@ class MigrationRefused(Conflict):
 
 
 class ClockSkew(Conflict):
-    """This machine's clock differs too much from the database's, or a checkpoint lies too far in the future."""
+    """This machine's clock differs too much from the database's."""
 
     definite = False
 

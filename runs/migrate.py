@@ -236,7 +236,7 @@ def _follow_clocks(database: Database, migration: Migration) -> None:
     now = database.now()
     check_clock(asked, now, datetime.now(UTC))
     if migration.head is not None:
-        follow_head(migration.head, now)
+        follow_head(migration.head)
 
 
 def _take(tx: Transaction, run: Run, epoch: int) -> int:

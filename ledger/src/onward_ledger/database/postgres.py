@@ -41,6 +41,9 @@ from onward_ledger.database.statements import load_schema, load_statements
 _MIGRATION_LOCK_CLASS = 0x0A11
 
 CONNECT_TIMEOUT_SECONDS = 10
+# What was sent and is not acknowledged for so long ends a connection. Otherwise TCP would try for a quarter of an hour,
+# in pauses that grow as long as the network was away: whoever waits would be back long after the network is.
+NETWORK_TIMEOUT_SECONDS = 10
 
 Connection = psycopg.Connection[dict[str, Any]]
 
@@ -324,10 +327,11 @@ def connection_string(conninfo: str, application_name: str, settings: Mapping[st
     given = conninfo_to_dict(conninfo)
     added = " ".join(f"-c {key}={_escape(value)}" for key, value in settings.items())
     options = f"{given.get('options') or ''} {added}".strip()
-    keepalives = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+    network = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+    network |= {"tcp_user_timeout": NETWORK_TIMEOUT_SECONDS * 1000}
     return make_conninfo(
         conninfo,
-        **(keepalives | {"application_name": application_name, "options": options, "connect_timeout": 5}),
+        **(network | {"application_name": application_name, "options": options, "connect_timeout": 5}),
     )
 
 
