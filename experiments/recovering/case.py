@@ -155,7 +155,7 @@ class Case:
         }
 
 
-GOOD_ENDS = ("succeeded", "success", "completed", "exit 0")
+GOOD_ENDS = ("succeeded", "success", "completed")
 
 
 def run_case(system: System, kill: Kill) -> Case:

@@ -35,7 +35,9 @@ def test_a_system_that_is_none_is_a_mistake():
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 def test_runs_go_on_with_one_effect_and_the_control_shows_duplicates():
-    told = recovery("--kills", "4", "--peer-kills", "10", "--only", "Onward", "--only", "LangGraph", "--json")
+    told = recovery(
+        "--kills", "4", "--peer-kills", "10", "--only", "Onward", "--only", "LangGraph, called at once", "--json"
+    )
     assert told.returncode == 0, told.stderr
     seen = json.loads(told.stdout)
     assert seen["verdict"] == "pass"

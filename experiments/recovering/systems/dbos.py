@@ -25,7 +25,7 @@ class DbosSame(System):
         "when it starts, and the killed one is started again at once"
     )
     packages = ("dbos",)
-    patience_seconds = 30.0
+    patience_seconds = 60.0
 
     def prepare(self) -> None:
         """A database; DBOS makes its tables when the first executor starts."""

@@ -73,7 +73,7 @@ class Onward(System):
         "queryable kind without resending"
     )
     packages = ("langgraph", "langgraph-checkpoint-postgres", "procrastinate", "psycopg")
-    patience_seconds = 30.0
+    patience_seconds = 60.0
     ours = True
 
     hosts: ClassVar[dict[str, str]] = {}

