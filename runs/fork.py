@@ -20,9 +20,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.base import CheckpointTuple as Saved
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.types import StateSnapshot
@@ -91,33 +91,36 @@ class Point:
     values: dict[str, Any]
 
 
-def points(
-    database: Database, run: Run, workflow: Driveable, step_of: Callable[[str, Mapping[str, Any]], str]
-) -> list[Point]:
+# How a step is called: by its node, the state before it, and the number of its super-step.
+Naming: TypeAlias = Callable[[str, Mapping[str, Any], int], str]
+
+
+def points(database: Database, run: Run, workflow: Driveable, name_of: Naming) -> list[Point]:
     """Where a run can be forked, in the order of its history; of a step that came twice, the first time."""
     config: Any = {"configurable": {"thread_id": run.run_id}}
     with database.reading() as tx, saver_in(tx) as saver:
         history = list(workflow.compile(saver).get_state_history(config))
     found: dict[str, Point] = {}
     for snapshot in reversed(history):
-        for point in _points_of(snapshot, step_of):
+        for point in _points_of(snapshot, name_of):
             found.setdefault(point.step, point)
     return list(found.values())
 
 
-def _points_of(snapshot: StateSnapshot, step_of: Callable[[str, Mapping[str, Any]], str]) -> Iterator[Point]:
+def _points_of(snapshot: StateSnapshot, name_of: Naming) -> Iterator[Point]:
     values = cast(dict[str, Any], snapshot.values or {})
+    number = (snapshot.metadata or {}).get("step", 0) + 1
     checkpoint_id = (snapshot.config.get("configurable") or {})["checkpoint_id"]
     for node in snapshot.next:
         if not node.startswith("__"):  # LangGraph's own: the input is not applied yet
-            yield Point(step=step_of(node, values), node=node, checkpoint_id=checkpoint_id, values=values)
+            yield Point(step=name_of(node, values, number), node=node, checkpoint_id=checkpoint_id, values=values)
 
 
 def find_point(found: list[Point], step: str) -> Point:
-    """The place before a step. Raises UsageError that names the steps there are. `analyze` means `analyze#1`."""
-    for point in found:
-        if step in (point.step, point.step.removesuffix("#1")):
-            return point
+    """The place before a step; a node's name means its first. Raises UsageError that names the steps there are."""
+    exact = [point for point in found if point.step == step]
+    for point in exact or [point for point in found if point.node == step]:
+        return point
     if not found:
         raise UsageError("The run has not begun, so there is nothing to fork. Start a new one with `onward run`.")
     steps = ", ".join(point.step for point in found)
@@ -129,6 +132,7 @@ def fork(
     objects: Objects,
     ledger: Ledger,
     parent: Run,
+    workflow: Driveable,
     point: Point,
     change: Change,
     *,
@@ -154,7 +158,7 @@ def fork(
         events.send(tx, run_id, "created", {})
         events.send(tx, run_id, "forked", {**data, "changes": dict(change.said)})
         tx.run("lock_run", run_id=run_id)
-        _write(tx, parent, point, run_id, moved)
+        _write(tx, parent, workflow, point, run_id, moved)
     return registry.get(database, run_id)
 
 
@@ -262,9 +266,13 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _write(tx: Transaction, parent: Run, point: Point, run_id: str, values: Mapping[str, Any]) -> None:
+def _write(
+    tx: Transaction, parent: Run, workflow: Driveable, point: Point, run_id: str, values: Mapping[str, Any]
+) -> None:
     """The parent's checkpoint as the first one of the fork's thread: where it stood, and nothing that was pending."""
-    with saver_in(tx, fence(run_id, _EPOCH)) as saver:
+    with saver_in(tx, fence(run_id, _EPOCH)) as plain:
+        saver = workflow.compile(plain).checkpointer  # it knows the classes that somebody's own graph keeps
+        assert isinstance(saver, BaseCheckpointSaver)
         saved = _saved(saver, parent, point)
         checkpoint = cast(Checkpoint, {**saved.checkpoint, "id": str(uuid6()), "ts": datetime.now(UTC).isoformat()})
         checkpoint["channel_values"] = {**saved.checkpoint["channel_values"], **values}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,7 @@ from runs.errors import OtherVersion, UsageError
 from runs.registry import FOREIGN, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runs.fork import Change
+    from runs.fork import Change, Naming
     from runs.parts import Driveable
     from runs.settings import StoreKind
 
@@ -68,15 +67,15 @@ def _fork(opened: Opened, parent: Run, request: Request, given: Mapping[str, Seq
     store, ledger_id, location = local_ledger.serves(opened.settings)
     registry.refuse_elsewhere(parent, store=store, objects=location, ledger=ledger_id)
     set_up_through(opened.database, opened.store)
-    workflow, step_of = _workflow(opened, parent)
-    point = fork.find_point(fork.points(opened.database, parent, workflow, step_of), request.step)
-    change = _change(opened, parent, point.node, given)
-    with local_ledger.connect(opened.settings) as ledger:
+    with _workflow(opened, parent) as (workflow, name_of), local_ledger.connect(opened.settings) as ledger:
+        point = fork.find_point(fork.points(opened.database, parent, workflow, name_of), request.step)
+        change = _change(opened, parent, point.node, given)
         return fork.fork(
             opened.database,
             objects_of(opened.settings),
             ledger,
             parent,
+            workflow,
             point,
             change,
             owner=opened.settings.principal,
@@ -84,8 +83,9 @@ def _fork(opened: Opened, parent: Run, request: Request, given: Mapping[str, Seq
         )
 
 
-def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Mapping[str, Any]], str]]:
-    """The parent's graph, and how its steps are called. Of somebody's own graph a step is called as its node."""
+@contextmanager
+def _workflow(opened: Opened, parent: Run) -> Generator[tuple[Driveable, Naming]]:
+    """The parent's graph, and how its steps are called; of somebody's own graph as `runs.foreign.recording` does."""
     from graph.versions import VERSIONS
     from runs.parts import Workflow
 
@@ -94,14 +94,17 @@ def _workflow(opened: Opened, parent: Run) -> tuple[Driveable, Callable[[str, Ma
         from runs.foreign.serving import Serving
 
         serving = Serving(None, objects_of(opened.settings), lambda: local_ledger.endpoint(opened.settings))
-        return serving.workflow(parent), lambda node, _: node
+        with closing(serving.workflow(parent)) as theirs:
+            yield theirs, lambda node, _, number: f"{node}#{number}"
+        return
     version = VERSIONS.get(parent.workflow_version)
     if version is None:
         raise OtherVersion(
             f"The run {parent.run_id} is of workflow version {parent.workflow_version}, which this software does not "
             "serve, so its steps cannot be told. Fork it with a release that serves it."
         )
-    return Workflow(build=version.build, recursion_limit=version.recursion_limit), version.step_of
+    workflow = Workflow(build=version.build, recursion_limit=version.recursion_limit)
+    yield workflow, lambda node, values, _: version.step_of(node, values)
 
 
 def _change(opened: Opened, parent: Run, node: str, given: Mapping[str, Sequence[str]]) -> Change:

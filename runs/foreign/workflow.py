@@ -63,6 +63,10 @@ class ForeignWorkflow:
         with self._runner:
             yield self._given.get("context")
 
+    def close(self) -> None:
+        """For whoever only looks at the graph and drives nothing; a drive ends it with its context."""
+        self._runner.close()
+
     def compile(self, saver: Any) -> Any:
         """Their graph with our checkpointer in the place of theirs. Raises GraphError where that cannot be."""
         spec = self._spec

@@ -22,6 +22,7 @@ from tests.support.two_versions import NoLedger, build_asking, node_name, servin
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 SHARES_A_DATABASE = True
+WORKFLOW = Workflow(build=build_asking)
 
 
 @pytest.fixture
@@ -43,13 +44,15 @@ def published(world):
 
 
 def places(world):
-    return points(world.database, world.run, Workflow(build=build_asking), node_name)
+    return points(world.database, world.run, WORKFLOW, node_name)
 
 
 def forked(world, step, owner="bob", ledger=None, **change):
     point = find_point(places(world), step)
     parent = world.run
-    return fork(world.database, world.objects, ledger or NoLedger(), parent, point, Change(**change), owner=owner)
+    return fork(
+        world.database, world.objects, ledger or NoLedger(), parent, WORKFLOW, point, Change(**change), owner=owner
+    )
 
 
 def state(world, run_id):
@@ -125,7 +128,7 @@ def test_a_deadline_that_has_passed_is_not_inherited(world):
     world.run_id = _run(world)
     serve(world)
     past = replace(world.run, deadline_at=world.database.now() - timedelta(hours=1))
-    made = fork(world.database, world.objects, NoLedger(), past, places(world)[0], Change(), owner="bob")
+    made = fork(world.database, world.objects, NoLedger(), past, WORKFLOW, places(world)[0], Change(), owner="bob")
     assert made.deadline_at is None
 
 
@@ -166,6 +169,7 @@ def test_an_effect_that_the_state_refers_to_is_not_had_again(world):
             world.objects,
             NoLedger(world.ledger.recorded(world.run_id)),
             world.run,
+            WORKFLOW,
             point,
             Change(),
             owner="bob",

@@ -36,9 +36,10 @@ class Place:
             local_ledger.connect(self.settings) as ledger,
         ):
             parent = registry.get(database, self.parent)
-            found = fork.points(database, parent, served_workflow("1"), VERSIONS["1"].step_of)
-            point = fork.find_point(found, step)
-            return fork.fork(database, self.objects, ledger, parent, point, fork.Change(**change), owner="bob")
+            workflow = served_workflow("1")
+            found = fork.points(database, parent, workflow, lambda node, state, _: VERSIONS["1"].step_of(node, state))
+            point, given = fork.find_point(found, step), fork.Change(**change)
+            return fork.fork(database, self.objects, ledger, parent, workflow, point, given, owner="bob")
 
     def drive(self, run_id: str) -> Any:
         with parts_for(self.settings, Drain()) as parts:

@@ -63,9 +63,10 @@ def forking(folder: Path, spec: dict[str, str], run_id: str, objects: str, numbe
     store = store_of(spec)
     with closing(store.database("forking")) as database:
         parent = registry.get(database, run_id)
-        point = find_point(points(database, parent, Workflow(build=build_asking), node_name), "write_draft")
+        workflow = Workflow(build=build_asking)
+        point = find_point(points(database, parent, workflow, node_name), "write_draft")
         count = end_before(number, database)
-        fork(database, Objects(objects), NoLedger(), parent, point, Change(), owner="bob")
+        fork(database, Objects(objects), NoLedger(), parent, workflow, point, Change(), owner="bob")
     return {"exchanges": count[0]}
 
 

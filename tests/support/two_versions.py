@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def to_next(values: Values, pending: tuple[str, ...]) -> Migrated:
     return Migrated(values={**values, "audience": "everybody"}, as_node=log[-1] if log else "__start__")
 
 
-def node_name(node: str, _: Mapping[str, Any]) -> str:
+def node_name(node: str, *_: Any) -> str:
     """Steps are called as their nodes, but for the renamed one."""
     return "deliver" if node == "publish" else node
 
