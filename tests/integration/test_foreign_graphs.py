@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from onward_ledger import LedgerClient
 from runs import events, registry
 from runs.checkpoints import open_saver
 from runs.drive import drive
@@ -19,7 +22,9 @@ from runs.foreign.errors import GraphError
 from runs.foreign.serving import Serving
 from runs.foreign.specs import spec_of
 from runs.registry import NewRun, Status
+from runs.wake import wake_if_decided
 from tests.support import foreign_graphs
+from tests.support.ledger_process import ledger_process
 from tests.support.runs_world import LEDGER_ID, parts
 
 pytest_plugins = ("tests.support.runs_fixtures",)
@@ -39,6 +44,9 @@ def own_process():
     sys.modules.update(modules)
     os.environ.clear()
     os.environ.update(environment)
+    with warnings.catch_warnings():  # what their modules have opened ends with their process
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture
@@ -56,8 +64,10 @@ class World:
         self.store, self.database, self.ledger, self.objects = store, database, ledger, objects
         self.project, self.folder = project, tmp_path
 
+    file = "shop.py"
+
     def new(self, name, given=None, **params):
-        spec = spec_of(f"shop.py:{name}", folder=self.project)
+        spec = spec_of(f"{self.file}:{name}", folder=self.project)
         named = {"spec": spec.text, "folder": str(spec.folder)}
         new = NewRun(
             owner="ada",
@@ -305,3 +315,60 @@ def test_only_classes_of_theirs_come_back_from_a_checkpoint(world):
     world.answer(run, 1)
     assert world.drive(run).status is Status.SUCCEEDED
     assert world.result(run)["seen"] == "dict1"
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+MESSAGE = {"messages": [{"role": "user", "content": "tea"}]}
+
+
+@pytest.fixture
+def agent(world):
+    """Their file has a name that Onward has too."""
+    (world.project / "graph.py").write_text((Path(foreign_graphs.__file__).parent / "foreign_agent.py").read_text())
+    world.file = "graph.py"
+    return world
+
+
+@pytest.mark.parametrize(("approves", "said"), [(True, "It says: bought tea"), (False, "too dear")])
+def test_langchain_s_review_is_approved_or_rejected(agent, approves, said):
+    run, outcome = agent.run("reviewed", MESSAGE)
+    assert (outcome.status, agent.effects) == (Status.WAITING_HUMAN, [])
+    (question,) = answering.asked(agent.database, run.run_id)
+    assert (question.kind, len(question.allowed)) == ("review", 1)
+    agent.answer(run, questions.approval(question) if approves else questions.rejection(question, "too dear"))
+    assert agent.drive(run).status is Status.SUCCEEDED
+    assert said in agent.result(run)["messages"][-1]["content"]
+    assert agent.effects == (["bought tea"] if approves else [])
+    now = registry.get(agent.database, run.run_id)
+    assert (now.input_tokens, now.output_tokens) == (14, 6)
+
+
+def test_an_outcome_that_nobody_knows_makes_the_run_wait_until_a_person_settles_it(agent, tmp_path, monkeypatch):
+    with ledger_process(tmp_path, f"sqlite:///{tmp_path / 'ledger.db'}") as process:
+        process.start()
+        client = LedgerClient(process.url, process.token, principal="bob")
+        agent.ledger = client
+        monkeypatch.setenv("LEDGER_URL", process.url)
+        monkeypatch.setenv("LEDGER_TOKEN", process.token)
+        run, outcome = agent.run("guarded", MESSAGE)
+        assert (outcome.status, outcome.reason) == (Status.QUEUED, "transient"), "what the tool itself raised"
+        assert agent.effects == ["tea"]
+        outcome = agent.drive(run)
+        assert (outcome.status, outcome.reason, outcome.exit_code) == (Status.WAITING_HUMAN, "unknown_outcome", 8)
+        (action,) = client.actions(run.run_id)
+        assert (action.status, action.epoch) == ("UNKNOWN", 1)
+        wake_if_decided(agent.database, client, registry.get(agent.database, run.run_id))
+        assert agent.drive(run).reason == "unknown_outcome", "resumed, its guard is asked again, and cannot tell"
+        client.resolve(
+            action.action_id,
+            status="SUCCEEDED",
+            receipt={"content": "it arrived"},
+            reason="looked",
+            expected_version=client.action(action.action_id).version,
+        )
+        wake_if_decided(agent.database, client, registry.get(agent.database, run.run_id))
+        assert agent.drive(run).status is Status.SUCCEEDED
+        assert agent.result(run)["messages"][-1]["content"] == "It says: it arrived"
+        assert agent.effects == ["tea"], "once, whatever was tried"
+        client.close()

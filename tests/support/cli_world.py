@@ -91,7 +91,9 @@ class Cli:
         own = {"ONWARD_HOME": str(self.home), "ONWARD_STORE": self.store, "ONWARD_PRINCIPAL": "alice"}
         return {**kept, **own, **more}
 
-    def start(self, *arguments: str | Path, hold_at: str | None = None, **environment: str) -> Running:
+    def start(
+        self, *arguments: str | Path, hold_at: str | None = None, cwd: Path = ROOT, **environment: str
+    ) -> Running:
         """Start a command; `hold_at` names the step at which its driver waits (needs `--model HELD`)."""
         hold = None
         if hold_at is not None:
@@ -101,7 +103,7 @@ class Cli:
             environment["ONWARD_TEST_HOLD"] = f"{hold}|{hold_at}"
         process = subprocess.Popen(
             [sys.executable, "-m", "runs.cli", *map(str, arguments)],
-            cwd=ROOT,
+            cwd=cwd,
             env=self.environment(**environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -110,13 +112,13 @@ class Cli:
         )
         return Running(process, hold)
 
-    def __call__(self, *arguments: str | Path, **environment: str) -> Done:
+    def __call__(self, *arguments: str | Path, cwd: Path = ROOT, **environment: str) -> Done:
         """Run a command to its end."""
-        return self.start(*arguments, **environment).end()
+        return self.start(*arguments, cwd=cwd, **environment).end()
 
-    def json(self, *arguments: str | Path, code: int = 0) -> Any:
+    def json(self, *arguments: str | Path, code: int = 0, cwd: Path = ROOT, **environment: str) -> Any:
         """The data of a command that ends with this code."""
-        done = self(*arguments, "-o", "json")
+        done = self(*arguments, "-o", "json", cwd=cwd, **environment)
         assert done.code == code, done.err
         return done.json
 
