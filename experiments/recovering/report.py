@@ -13,7 +13,7 @@ BEGIN = "<!-- written by experiments/recovery.py --write-docs -->"
 END = "<!-- end of what the program of recovery wrote -->"
 
 HEAD = (
-    *("system", "kills", "claim", "first on record", "step begins", "step done", "end"),
+    *("system", "kills", "claim", "claim to record", "first on record", "step begins", "step done", "end"),
     *("duplicates", "lost", "unknown", "stuck", "steps again"),
 )
 NOTHING = "–"
@@ -47,7 +47,7 @@ def _part(column: Column, target: str) -> list[str]:
 
 def _times(column: Column, target: str | None) -> list[str]:
     cases = column.struck if target is None else column.by_target[target]
-    return [seconds(column.times(name, cases)) for name in ("claim", "recorded", "begins", "done", "ended")]
+    return [seconds(column.times(name, cases)) for name in ("claim", "work", "recorded", "begins", "done", "ended")]
 
 
 def seconds(times: Times | None) -> str:
@@ -60,10 +60,10 @@ def seconds(times: Times | None) -> str:
 def reading(results: Results) -> Generator[str]:
     """What the table says, in sentences."""
     yield (
-        "Seconds from SIGKILL, as p50 / p95 / max over the kills after which it happened. For Onward, claim and first "
-        "on record are the event `claimed` and the first checkpoint or receipt of the new epoch; peers have no such "
-        "records, so there they are the beginning and the end of the first step in another process, which the columns "
-        "behind show for all alike."
+        "Seconds from SIGKILL, as p50 / p95 / max over the kills after which it happened: detection is the time to the "
+        "claim, work what comes between it and the record. For Onward they are the event `claimed` and the first "
+        "checkpoint or receipt of the new epoch; peers have no such records, so there they are the beginning and the "
+        "end of the first step in another process, which the columns behind show for all alike."
     )
     for aim in results.aims:
         word = "met" if aim.met else "missed"
