@@ -25,6 +25,7 @@ from runs.errors import RunError
 Tell = Callable[[str], None]
 
 LEASE_SECONDS = 5.0
+STEP_SECONDS = 0.1
 TICK_SECONDS = 0.05
 PROGRESS_SECONDS = 5.0
 SAMPLE_SECONDS = 2.0
@@ -129,7 +130,7 @@ def run_campaign(options: Options, tell: Tell) -> Results:
     """Soak, and judge what stands. Raises NotRun where something cannot be started."""
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # a database that is away is told in our words
     tell(f"starting Postgres, the ledger, the API and {options.workers} workers")
-    with place(LEASE_SECONDS) as here:
+    with place(LEASE_SECONDS, STEP_SECONDS) as here:
         workers = Workers(here, options.workers)
         try:
             workers.wait_until_ready()

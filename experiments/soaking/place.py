@@ -15,7 +15,7 @@ from string import Template
 
 from experiments.benchmarks.services import leave_environment, services
 from experiments.fake_api import FakeApi
-from experiments.soaking.steps import VERSION
+from experiments.soaking.steps import STEP_SECONDS, VERSION
 from onward_ledger.client import LedgerClient
 from onward_ledger.objects import Objects
 from runs import local_ledger, registry
@@ -35,6 +35,7 @@ class Place:
     store: PostgresStore
     sink: FakeApi
     input: Path
+    step_seconds: float
 
     @property
     def dsn(self) -> str:
@@ -49,6 +50,7 @@ class Place:
             "ONWARD_PRINCIPAL": self.settings.principal,
             "ONWARD_LEASE_SECONDS": str(self.settings.lease_seconds),
             CONFIG: os.environ[CONFIG],
+            STEP_SECONDS: str(self.step_seconds),
             "PYTHONUNBUFFERED": "1",
         }
 
@@ -69,7 +71,7 @@ class Place:
 
 
 @contextmanager
-def place(lease_seconds: float) -> Generator[Place]:
+def place(lease_seconds: float, step_seconds: float = 0.0) -> Generator[Place]:
     """Start all of it, tables included; stop and remove it in the end."""
     from runs.assembly import parts_for
     from runs.drain import Drain
@@ -92,4 +94,6 @@ def place(lease_seconds: float) -> Generator[Place]:
         assert isinstance(store, PostgresStore)
         source = found.folder / "input.csv"
         source.write_text("month,revenue\n1,2\n", encoding="utf-8")
-        yield Place(folder=found.folder, settings=settings, store=store, sink=sink, input=source)
+        yield Place(
+            folder=found.folder, settings=settings, store=store, sink=sink, input=source, step_seconds=step_seconds
+        )

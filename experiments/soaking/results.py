@@ -106,6 +106,7 @@ class Results:
                         "claims": run.taken,
                         "steps": run.steps,
                         "errors": run.errors,
+                        "drivers_killed": run.killed,
                         "effects": sum(len(effects) for effects in run.effects.values()),
                     }
                     for run in runs

@@ -1,4 +1,4 @@
-"""A small workflow: four steps, and in two of them one effect. A run of it is over in a tenth of a second.
+"""A small workflow: four steps, and in two of them one effect.
 
 The effects go through the ledger to an API in a process of its own. One kind is deduplicated by the API, the other can
 only be searched for: when its answer is lost and nothing is found, a person has to say what happened.
@@ -6,6 +6,8 @@ only be searched for: when its answer is lost and nothing is found, a person has
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from typing import Any, TypedDict, cast
 
@@ -19,6 +21,9 @@ from graph.versions import Version
 from onward_ledger.action import Status
 
 VERSION = "small"
+# How long a step takes beside its work: where things are killed, long enough that most kills fall into a step.
+STEP_SECONDS = "SOAKING_STEP_SECONDS"
+_STEP_SECONDS = float(os.environ.get(STEP_SECONDS, "0"))
 SLOT = "thing"
 # The step, and the kind of its effect.
 EFFECTS = {"keyed": "thing.keyed", "found": "thing.found"}
@@ -49,6 +54,7 @@ def _node(name: str) -> Callable[[State, Runtime[Context]], State]:
     def node(state: State, runtime: Runtime[Context]) -> State:
         context = runtime.context
         context.recorder.step_started(name)
+        time.sleep(_STEP_SECONDS)
         update = State(done=[*state.get("done", []), name])
         if name in EFFECTS:
             update["delivery"] = _perform(name)

@@ -82,6 +82,8 @@ class Watch:
         with suppress(psutil.Error):
             process = psutil.Process(pid)
             sample = Sample(at=at, rss_kib=process.memory_info().rss // 1024, files=process.num_fds())
+            if sample.rss_kib == 0:
+                return  # it has ended, and nobody has asked how
             self.lives.setdefault((role, pid), Life(role=role, pid=pid)).samples.append(sample)
 
     def to_json(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _CLAIMS = """select run_id, epoch, data ->> 'why', created_at from onward.events
              order by run_id, seq"""
 _STEPS = "select run_id, count(*) from onward.events where kind = 'step_started' group by 1"
 _ERRORS = "select run_id, count(*) from onward.events where kind = 'error' group by 1"
+_KILLED = "select run_id, count(*) from onward.events where kind = 'driver_ended' group by 1"
 _BACKWARDS = """select run_id from (
     select run_id, epoch < lag(epoch) over (partition by run_id order by seq) as back
     from onward.events where epoch is not null) e where back group by 1"""
@@ -57,6 +58,7 @@ class RunSeen:
     taken: list[str] = field(default_factory=list[str])
     steps: int = 0
     errors: int = 0
+    killed: int = 0
     went_back: bool = False
     checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     actions: list[Action] = field(default_factory=list[Action])
@@ -64,8 +66,8 @@ class RunSeen:
 
     @property
     def hit(self) -> bool:
-        """Whether something that was killed was felt by it: it was claimed again, or met an error."""
-        return len(self.claims) > 1 or self.errors > 0
+        """Whether it felt something that was killed: it was claimed again, met an error, or lost a driver."""
+        return len(self.claims) > 1 or self.errors > 0 or self.killed > 0
 
     @property
     def takeovers(self) -> int:
@@ -106,6 +108,8 @@ def look(place: Place) -> Standing:
             runs[run_id].steps = count
         for run_id, count in ask(_ERRORS):
             runs[run_id].errors = count
+        for run_id, count in ask(_KILLED):
+            runs[run_id].killed = count
         for (run_id,) in ask(_BACKWARDS):
             runs[run_id].went_back = True
         strangers = _effects(place, runs, ask(_ACTIONS))
