@@ -58,6 +58,7 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
         wakes=wakes,
         controls=not arguments.without_controls,
         long_steps=arguments.only is None,
+        lease_seconds=arguments.lease,
         keep=arguments.out,
     )
     results = run_campaign(options, tell)
@@ -83,6 +84,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--every", type=_count, default=1, metavar="K", help="every Kth of these places (1)")
     parser.add_argument("--wake", choices=["end", "work", "both"], default="both", help="when zombies wake (both)")
     parser.add_argument("--without-controls", action="store_true", help="leave the controls away: faster, proves less")
+    parser.add_argument("--lease", type=_lease, default=1.0, metavar="SECONDS", help="of the drivers (1); busy: more")
     parser.add_argument("--json", action="store_true", help="everything that was seen, on stdout")
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep results and the stories of all processes there")
     return parser.parse_args()
@@ -92,6 +94,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError("a number, at least 1")
     return int(text)
+
+
+def _lease(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.5 <= seconds <= 60:
+        raise argparse.ArgumentTypeError("seconds, from 0.5 to 60")
+    return seconds
 
 
 if __name__ == "__main__":

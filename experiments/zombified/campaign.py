@@ -37,6 +37,7 @@ from runs.settings import StoreKind
 Verdict = Literal["pass", "disproved", "invalid"]
 Told = Callable[[str], None]
 
+# As short as a machine that is not busy allows: the point lies behind it.
 LEASE_SECONDS = 1.0
 MOST_TRIES = 3
 TELL_EVERY_SECONDS = 4.0
@@ -45,9 +46,6 @@ ENOUGH_HARM = 3
 MOST_CONTROLS = 14
 # In a control whoever takes over may be kept waiting for ever; then it is not waited for long.
 PATIENCE_SECONDS = 6.0
-
-ORDINARY = LaneOptions(lease_seconds=LEASE_SECONDS)
-UNFENCED = LaneOptions(lease_seconds=LEASE_SECONDS, planted="no-fence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,18 @@ class Options:
     wakes: tuple[Wake, ...] = WAKES
     controls: bool = True
     long_steps: bool = True
+    lease_seconds: float = LEASE_SECONDS
     keep: Path | None = None
+
+    @property
+    def ordinary(self) -> LaneOptions:
+        """The world of the cases."""
+        return LaneOptions(lease_seconds=self.lease_seconds)
+
+    @property
+    def unfenced(self) -> LaneOptions:
+        """The same without the fence."""
+        return LaneOptions(lease_seconds=self.lease_seconds, planted="no-fence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +93,6 @@ class Results:
     damage: tuple[Damage, ...]
     long_steps: tuple[LongStep, ...]
     seconds: float
-    lease_seconds: float = LEASE_SECONDS
 
     @property
     def zombies(self) -> tuple[Zombie, ...]:
@@ -156,7 +164,7 @@ class _Campaign:
 
     def record(self, lanes: Lanes) -> None:
         """A run without a fault to compare with, and the moments of a drive: the product's, and the control's."""
-        lane = lanes.get(ORDINARY)
+        lane = lanes.get(self.options.ordinary)
         self.reference = run_killed(Onward(), NO_FAULT, lane)
         scene, file = Scene(lane, "recording"), lane.folder / "zombie recording"
         if (end := scene.start(recording=file).wait().end) != "exit 0":
@@ -175,7 +183,7 @@ class _Campaign:
         kinds = Counter(kind for place in self.recorded for kind in place.kinds)
         shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
         cases = len(self.chosen) * len(self.options.wakes)
-        self.tell(f"a drive has {len(self.recorded)} moments ({shown}); {cases} zombies, each past a lease of 1 s")
+        self.tell(f"a drive has {len(self.recorded)} moments ({shown}); {cases} zombies, a lease each")
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -186,7 +194,7 @@ class _Campaign:
     def _zombie_job(self, place: Place, wake: Wake) -> Job:
         def do(lanes: Lanes) -> None:
             assert self.reference is not None
-            lane = self._lane(lanes, ORDINARY)
+            lane = self._lane(lanes, self.options.ordinary)
             zombie = run_zombie(lane, place, wake)
             for _ in range(MOST_TRIES - 1):  # a boundary that a process did not come to this time is tried again
                 if judging.invalid(zombie):
@@ -204,16 +212,23 @@ class _Campaign:
         inside = [place for place in self.recorded if place.at.role == "background" and "open" in place.kinds]
 
         def plain(lanes: Lanes, place: Place) -> Damage:
-            return run_plain(lanes.get(ORDINARY), place)
+            return run_plain(lanes.get(self.options.ordinary), place)
 
         def unfenced(lanes: Lanes, place: Place) -> Damage:
             return damage_of(
-                "no fence", run_zombie(self._lane(lanes, UNFENCED), place, "at the end", stuck_seconds=PATIENCE_SECONDS)
+                "no fence",
+                run_zombie(
+                    self._lane(lanes, self.options.unfenced), place, "at the end", stuck_seconds=PATIENCE_SECONDS
+                ),
             )
 
         def forgetful(lanes: Lanes, place: Place) -> Damage:
             zombie = run_zombie(
-                self._lane(lanes, UNFENCED), place, "at the end", forgetful=True, stuck_seconds=PATIENCE_SECONDS
+                self._lane(lanes, self.options.unfenced),
+                place,
+                "at the end",
+                forgetful=True,
+                stuck_seconds=PATIENCE_SECONDS,
             )
             return damage_of("no epoch", zombie)
 
@@ -240,7 +255,7 @@ class _Campaign:
         """The steps that take longer than the lease."""
 
         def job(hold: Any) -> Job:
-            return lambda lanes: self.long_steps.append(run_long_step(lanes.get(ORDINARY), hold))
+            return lambda lanes: self.long_steps.append(run_long_step(lanes.get(self.options.ordinary), hold))
 
         return [job(hold) for hold in HOLDS] if self.options.long_steps else []
 

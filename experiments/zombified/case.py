@@ -33,14 +33,14 @@ Wake = Literal["at the end", "at work"]
 WAKES: tuple[Wake, ...] = ("at the end", "at work")
 
 # A take-over that takes longer, beyond the lease, counts as none.
-TAKE_OVER_SECONDS = 10.0
+TAKE_OVER_SECONDS = 15.0
 # Somebody woken must have ended within this time: what it needs to notice, two seconds of grace, and a busy machine.
-END_SECONDS = 6.0
+END_SECONDS = 15.0
 # A driver that was refused is started again after this time, as a worker would.
 AGAIN_SECONDS = 0.05
 MOST_DRIVES = 6
 # Whoever has taken the run and has not come to its end within this time is kept waiting by the silent one.
-STUCK_SECONDS = 20.0
+STUCK_SECONDS = 45.0
 LOOK_EVERY_SECONDS = 0.01
 
 _numbers = itertools.count(1)
@@ -76,6 +76,12 @@ class Zombie:
     changed: tuple[Change, ...] = ()
     late: tuple[tuple[str, int], ...] = ()
     seconds: float = 0.0
+
+    @property
+    def further(self) -> int:
+        """Take-overs beyond the one that was meant: on a busy machine a living driver may lose a short lease too."""
+        meant = 2 if self.lease and not self.nothing_left else 1
+        return max(len(self.evidence.after.epochs) - meant, 0)
 
     @property
     def forks(self) -> int:

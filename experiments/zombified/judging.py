@@ -47,13 +47,6 @@ def somebody_takes_over(zombie: Zombie) -> list[str]:
     return [f"nobody had taken the run {TAKE_OVER_SECONDS:.0f} s after its lease"]
 
 
-def once(zombie: Zombie) -> list[str]:
-    """It is taken over once: one claim more than there was."""
-    epochs = zombie.evidence.after.epochs
-    expected = 2 if zombie.lease and not zombie.nothing_left else 1
-    return [] if len(epochs) == expected else [f"the epochs are {list(epochs)}, not {expected} of them"]
-
-
 def nobody_is_kept_waiting(zombie: Zombie) -> list[str]:
     """What it holds does not keep the run from its end."""
     return ["whoever took the run over could not go on until it was woken"] if zombie.stuck else []
@@ -64,8 +57,7 @@ OWN: dict[str, tuple[str, Callable[[Zombie], list[str]]]] = {
     "Z2": ("no late write", nothing_is_written_late),
     "Z3": ("it ends by itself", it_ends),
     "Z4": ("somebody takes over", somebody_takes_over),
-    "Z5": ("it is taken over once", once),
-    "Z6": ("nobody is kept waiting", nobody_is_kept_waiting),
+    "Z5": ("nobody is kept waiting", nobody_is_kept_waiting),
 }
 
 
@@ -78,7 +70,9 @@ def violations(zombie: Zombie, reference: Evidence) -> tuple[Violation, ...]:
         for number, (name, holds) in OWN.items()
         for seen in holds(zombie)
     ]
-    shared = {number: checker.ONWARD[number] for number in SHARED}
+    # Another driver that lost its lease was a fault too, and repeats its step.
+    numbers = [number for number in SHARED if number != "I8" or not zombie.further]
+    shared = {number: checker.ONWARD[number] for number in numbers}
     return (*own, *checker.check(zombie.evidence, reference, shared))
 
 

@@ -35,7 +35,7 @@ def figures(results: Results) -> dict[str, Any]:
         "contradictions": list(results.contradictions),
         "doubts": list(results.doubts),
         "store": results.options.store,
-        "lease_seconds": results.lease_seconds,
+        "lease_seconds": results.options.lease_seconds,
         "only": results.options.only,
         "every": results.options.every,
         "wakes": list(results.options.wakes),
@@ -46,6 +46,7 @@ def figures(results: Results) -> dict[str, Any]:
         "never_stopped": len(results.judged) - len(zombies),
         "held_something_open": sum(z.held for z in zombies),
         "taken_over": sum(z.taken for z in zombies),
+        "further_take_overs": sum(z.further for z in zombies),
         "nothing_left_to_take": sum(z.nothing_left for z in zombies),
         "sessions_terminated": sum(z.terminated for z in zombies),
         "processes_ended_by_take_over": sum(z.killed for z in zombies),
@@ -193,13 +194,13 @@ def print_results(results: Results, out: TextIO) -> None:
 def summary(results: Results) -> Iterator[str]:
     """The figures that count, one line each."""
     told = figures(results)
-    yield f"{results.asked} of {results.recorded} recorded moments, lease {results.lease_seconds:g} s."
+    yield f"{results.asked} of {results.recorded} recorded moments, lease {results.options.lease_seconds:g} s."
     yield from _times(told)
     yield (
         f"Sessions terminated {told['sessions_terminated']}, processes ended by a take-over "
         f"{told['processes_ended_by_take_over']}, duplicates {told['duplicates']}, lost {told['lost']}, "
-        f"UNKNOWN {told['unknown']}, stale epochs refused by the ledger in "
-        f"{told['stale_epochs_refused_by_ledger']} cases."
+        f"UNKNOWN {told['unknown']}, further take-overs {told['further_take_overs']}; the ledger refused a stale epoch "
+        f"in {told['stale_epochs_refused_by_ledger']} cases."
     )
     for name, control in (told["controls"] or {}).items():
         yield (

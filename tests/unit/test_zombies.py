@@ -191,8 +191,7 @@ def once() -> Evidence:
         ({"exit_code": None}, ["Z3"]),
         ({"exit_code": 9}, ["Z3"]),
         ({"taken": False}, ["Z4"]),
-        ({"evidence": once()}, ["Z5"]),
-        ({"stuck": True}, ["Z6"]),
+        ({"stuck": True}, ["Z5"]),
     ],
 )
 def test_what_a_zombie_must_not_do_is_seen(changed: dict[str, object], contradicted: list[str]) -> None:
@@ -202,6 +201,10 @@ def test_what_a_zombie_must_not_do_is_seen(changed: dict[str, object], contradic
 def test_a_zombie_that_never_stopped_proves_nothing() -> None:
     assert judging.invalid(zombie(stopped=False)) == "it was never stopped at its place"
     assert judging.violations(zombie(stopped=False, exit_code=0), once()) == ()
+
+
+def test_a_further_take_over_is_told_and_counts_as_a_fault_of_its_own() -> None:
+    assert (zombie().further, zombie(lease=False).further, zombie(lease=False, evidence=once()).further) == (0, 1, 0)
 
 
 def test_a_fork_is_a_checkpoint_whose_parent_is_not_the_one_before_it() -> None:
