@@ -69,8 +69,10 @@ class Case:
 
     @property
     def wrong_end(self) -> bool:
-        """It ended in another way than by succeeding."""
-        return self.ended is not None and self.ended.lower() not in GOOD_ENDS
+        """It ended in another way than by succeeding, or by waiting for a person to settle what is unknown."""
+        if self.ended is None or self.ended.lower() in GOOD_ENDS:
+            return False
+        return not (self.ended == WAITING and self.unknown)
 
     @property
     def step_seconds(self) -> tuple[float, ...]:
@@ -155,6 +157,7 @@ class Case:
         }
 
 
+WAITING = "waiting_human"
 GOOD_ENDS = ("succeeded", "success", "completed")
 
 

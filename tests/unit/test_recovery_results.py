@@ -102,6 +102,7 @@ def test_lost_unknown_and_stuck_are_three_things():
     assert not case(effects=0, ended=None).lost
     assert case(effects=3).duplicates == 2
     assert case(ended="waiting_human").wrong_end
+    assert not case(ended="waiting_human", effects=0, unknown=1).wrong_end
     assert not case(ended="SUCCESS").wrong_end
 
 
@@ -134,8 +135,11 @@ def test_anything_wrong_of_ours_disproves(wrong: dict[str, Any]):
     assert results(column(case(**wrong), ours=True), column(case(effects=2))).verdict == "disproved"
 
 
-def test_an_unknown_effect_that_a_person_can_settle_is_not_lost_but_a_run_that_waits_has_not_gone_on():
-    assert results(column(case(effects=1, unknown=1), ours=True), column(case(effects=2))).verdict == "pass"
+def test_an_unknown_effect_that_a_person_can_settle_is_listed_and_disproves_nothing():
+    listed = column(case(effects=0, unknown=1, ended="waiting_human"), ours=True)
+    assert listed.counts["unknown"] == 1
+    assert results(listed, column(case(effects=2))).verdict == "pass"
+    assert results(column(case(ended="waiting_human"), ours=True), column(case(effects=2))).verdict == "disproved"
 
 
 def test_kills_that_hit_nothing_prove_nothing():
