@@ -9,7 +9,7 @@ Killed at any moment, the same call does the rest: as long as the row is there, 
 believes that it drives such a run is refused by both fences: without a lease row no checkpoint that names an epoch is
 taken, and the ledger's fence stays closed after its records have gone (`onward-ledger prune` reaches closed runs only).
 
-A run that others were forked from stays until they have gone: their states refer to its files.
+A run that others were forked from stays until they have gone: their rows name it, and it is what they came from.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ where finished_at < %(before)s
 order by finished_at, run_id limit %(limit)s;
 
 -- name: forks_of
--- Runs that were made from this one. They refer to its files.
+-- Runs that were made from this one. Their rows refer to it.
 select run_id from runs where parent = %(run_id)s order by run_id;
 
 -- name: count_events

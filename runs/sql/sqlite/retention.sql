@@ -15,7 +15,7 @@ where finished_at < :before and (:after is null or (finished_at, run_id) > (:aft
 order by finished_at, run_id limit :limit;
 
 -- name: forks_of
--- Runs that were made from this one. They refer to its files.
+-- Runs that were made from this one. Their rows refer to it.
 select run_id from runs where parent = :run_id order by run_id;
 
 -- name: count_events
