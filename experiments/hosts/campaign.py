@@ -32,7 +32,7 @@ Tell = Callable[[str], None]
 
 # From the heal to the end of every run: the longest back-off, the longest wait for a ledger, and the work itself.
 END_SECONDS = 120.0
-BACK_SECONDS = 90.0
+BACK_SECONDS = 120.0
 NO_FAULT = Fault(name="no fault", group="none", strike=lambda scene: scene.healed(), thefts=False)
 
 

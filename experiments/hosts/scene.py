@@ -20,7 +20,7 @@ from experiments.hosts.worker import Worker
 
 Gate = tuple[Path, Path]
 
-BUSY_SECONDS = 60.0
+BUSY_SECONDS = 120.0
 # A run that is hit has come this far: behind its first step, before its last one.
 CHECKPOINTS = 3
 
