@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from experiments.fake_api import FakeApi
+from onward_ledger import __main__ as ledger_command
 from onward_ledger import compensating, errors, protocol
 from onward_ledger.action import ActionKey, Intent, Status
 from onward_ledger.audit import broken_at
@@ -399,3 +401,23 @@ def test_no_caller_can_ask_for_the_place_of_a_compensation(service, api):
     )
     assert (answer.status_code, answer.json()["code"]) == (422, "bad-request"), "a kind is not the caller's to say"
     assert api.effects() == ()
+
+
+def test_a_person_takes_back_what_turned_out_to_have_happened(service, api):
+    run_id = str(uuid.uuid4())
+    client = service.start().client()
+    done = create(client, run_id)
+    client.close_fence(run_id, reason="cancelled")
+
+    def compensate(action_id):
+        where = ("--url", service.url, "--token-file", str(service.token_file), "--principal", "anna")
+        return CliRunner().invoke(ledger_command.app, ["compensate", action_id, *where])
+
+    first, again = compensate(done.action_id), compensate(done.action_id)
+    assert (first.exit_code, again.exit_code) == (0, 0), first.output
+    assert "ticket.close" in first.stdout and again.stdout == first.stdout
+    [effect] = api.effects(flavour="idempotent")
+    assert client.events(effect.marker)[0].principal == "anna"
+    refused = compensate(effect.marker)
+    assert (refused.exit_code, refused.stdout) == (4, "")
+    assert "takes an effect back itself" in refused.stderr

@@ -1,4 +1,4 @@
-"""Settle what is UNKNOWN: by asking the provider again, or by a person's word."""
+"""Settle what is UNKNOWN, by asking the provider again or by a person's word; take back what happened."""
 
 from __future__ import annotations
 
@@ -71,3 +71,24 @@ def resolve(
             expected_version=version,
         )
     line(action)
+
+
+def compensate(
+    action_id: Annotated[str, typer.Argument(help="The id of an action that SUCCEEDED.")],
+    principal: Who = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    token_file: TokenFile = DEFAULT_TOKEN_FILE,
+) -> None:
+    """Take back an effect that happened, where its kind says how. Once: again, it is answered as it stands.
+
+    The ledger derives the action that does it from its own record, also for a run that was cancelled.
+    Exit 0: it is taken back. 4: nothing says how, or the provider refused. 8: nobody knows (UNKNOWN).
+    """
+    with told(), speaking(url, token_file, principal) as client:
+        action = client.compensate(action_id)
+    if as_json:
+        show_json(action.to_json())
+    else:
+        line(action)
+    raise typer.Exit({Status.SUCCEEDED: 0, Status.UNKNOWN: 8}.get(action.status, 4))
