@@ -189,7 +189,7 @@ def stop(settings: Settings) -> bool:
         _end_abandoned(files)
         address = _read_address(files)
         stopped = address is not None and _end_process(address)
-        _started[:] = [started for started in _started if started.poll() is None]  # reaped, if it was ours
+        _reap(address)
         files.address.unlink(missing_ok=True)
     return stopped
 
@@ -290,6 +290,15 @@ def _end_process(address: Address) -> bool:
             psutil.Process(address.pid).kill()
         _gone(address, DRAIN_SECONDS)
     return True
+
+
+def _reap(address: Address | None) -> None:
+    """Where the ended ledger was a child of this process: its last threads may take a moment longer."""
+    for child in _started:
+        if address is not None and child.pid == address.pid:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(DRAIN_SECONDS)
+    _started[:] = [child for child in _started if child.poll() is None]
 
 
 def _gone(address: Address, seconds: float) -> bool:

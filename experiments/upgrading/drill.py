@@ -25,7 +25,7 @@ from experiments.upgrading.control import Control, resumed_plainly
 from experiments.upgrading.installation import Installation
 from experiments.upgrading.releases import Release
 from experiments.upgrading.results import Check, Results, Seen
-from experiments.upgrading.workers import Worker, command, start_workers
+from experiments.upgrading.workers import command, start_workers
 from runs import events
 from runs.registry import Run, Status
 
@@ -178,7 +178,9 @@ class _Drill:
         try:
             yield
         finally:
-            codes += [worker.stop() for worker in _all_asked(workers)]
+            for worker in workers:
+                worker.ask_to_stop()
+            codes += [worker.ended() for worker in workers]
         self._check(f"workers of the {release.name} release end when asked", not any(codes), f"exit codes {codes}")
 
     @contextmanager
@@ -208,12 +210,6 @@ class _Drill:
             effects=self._place.effects(run_id),
             attempts={step: begun.count(step) for step in dict.fromkeys(begun) if not step.startswith("deliver")},
         )
-
-
-def _all_asked(workers: Sequence[Worker]) -> Sequence[Worker]:
-    for worker in workers:
-        worker.process.terminate()
-    return workers
 
 
 def _patience(run_ids: Sequence[str]) -> float:

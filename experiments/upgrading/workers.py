@@ -28,10 +28,13 @@ class Worker:
     process: subprocess.Popen[bytes]
     said: dict[str, Any]
 
-    def stop(self) -> int:
-        """SIGTERM; its exit code. One that does not end is killed, and its code is that of the signal."""
+    def ask_to_stop(self) -> None:
+        """SIGTERM, once: a second one would mean "at once"."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+
+    def ended(self) -> int:
+        """Its exit code, when it has ended. One that does not end is killed, and its code is that of the signal."""
         try:
             return self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
