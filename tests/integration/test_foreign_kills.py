@@ -29,7 +29,7 @@ def check(kills, chosen):
     assert reference.result["approved"] is True
     assert (reference.result, reference.effects) == (second.result, second.effects)
     found = boundaries(reference, second)
-    assert len(found) > 60
+    assert len(found) > 50
     missed = []
     for number, boundary in chosen(found):
         case = kills.run(boundary, in_process=number)

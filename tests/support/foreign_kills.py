@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import choke
-from experiments.boundaries import BY_THE_CLOCK, Boundary, Watch, read_recording, recorder
+from experiments.boundaries import BY_THE_CLOCK, Boundary, Watch, moments, read_recording, recorder
 from onward_ledger.objects import Objects
 from runs import events, registry
 from runs.checkpoints import open_saver
@@ -132,11 +132,14 @@ class Kills:
 
 
 def boundaries(one: Case, other: Case) -> list[tuple[int, Boundary]]:
-    """(number of the process, boundary) that two runs without a fault have in common; not what acts by the clock."""
+    """(number of the process, boundary), one for each moment that two runs without a fault have in common.
+
+    Left out is what acts by the clock, and what opens connections ahead of their use.
+    """
     assert len(one.recordings) == len(other.recordings)
-    return [
-        (number, boundary)
-        for number, pair in enumerate(zip(one.recordings, other.recordings, strict=True))
-        for boundary in sorted(set(pair[0]) & set(pair[1]))
-        if boundary.role not in (*BY_THE_CLOCK, "lease-watch", "pool")
-    ]
+    found: list[tuple[int, Boundary]] = []
+    for number, (recording, again) in enumerate(zip(one.recordings, other.recordings, strict=True)):
+        stable = set(again)
+        common = [b for b in recording if b in stable and b.role not in (*BY_THE_CLOCK, "lease-watch", "pool")]
+        found += [(number, moment.boundary) for moment in moments(common)]
+    return found
