@@ -6,17 +6,18 @@ the next super-step and the run is handed back. A worker that is killed takes it
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Self
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from runs.errors import RunNotFound
-from runs.temporal.tending import Asker, Doing, Means, see_to
-from runs.temporal.values import CANCEL, DRIVE, CancelOrder, Left, Turn
+from runs.temporal.tending import Asker, Doing, Means, look, see_to
+from runs.temporal.values import CANCEL, DRIVE, LOOK, CancelOrder, Left, Turn
 
 # What a worker does is seen in Temporal, and a cancellation is heard of, within about so long.
 LONGEST_PACE_SECONDS = 1.0
@@ -34,19 +35,34 @@ class Activities:
     @activity.defn(name=DRIVE, no_thread_cancel_exception=True)
     def drive(self, turn: Turn) -> Left:
         """Drive a run until it is left. Its heartbeats say what it does."""
-        with _Pulse() as pulse:
-            try:
-                left = see_to(turn.run_id, self._means, Asker(_asked_to_stop, pulse.tell, turn.signalled))
-            except RunNotFound as error:
-                raise ApplicationError(error.message, type="RunNotFound", non_retryable=True) from error
+        with _Pulse() as pulse, _known():
+            left = see_to(turn.run_id, self._means, Asker(_asked_to_stop, pulse.tell, turn.signalled))
         if activity.is_cancelled() and not left.ended:
             raise CancelledError(f"The run is handed back: {left.status}.")
         return left
 
+    @activity.defn(name=LOOK, no_thread_cancel_exception=True)
+    def look(self, run_id: str) -> Left:
+        """How a run stands. Any worker can look, also one that has not the run's version."""
+        with _known():
+            return look(run_id, self._means)
+
     @activity.defn(name=CANCEL, no_thread_cancel_exception=True)
     def cancel(self, order: CancelOrder) -> str:
         """Ask a run to stop for good; in words, what came of it. Asking again changes nothing."""
-        return self._cancel(order.run_id, order.principal, order.reason)
+        try:
+            return self._cancel(order.run_id, order.principal, order.reason)
+        except RunNotFound as error:
+            return error.message
+
+
+@contextlib.contextmanager
+def _known() -> Generator[None]:
+    """A run that is not there any more is no reason to try again."""
+    try:
+        yield
+    except RunNotFound as error:
+        raise ApplicationError(error.message, type="RunNotFound", non_retryable=True) from error
 
 
 def _asked_to_stop() -> bool:

@@ -88,6 +88,11 @@ class Asker:
     signalled: bool = False
 
 
+def look(run_id: str, means: Means) -> Left:
+    """How a run stands. Raises RunNotFound."""
+    return left(registry.get(means.database, run_id))
+
+
 def see_to(run_id: str, means: Means, asker: Asker) -> Left:
     """Drive a run as far as it goes, or watch who drives it; how it stands then.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 WORKFLOW = "onward.run"
 DRIVE = "onward.drive"
+LOOK = "onward.look"
 CANCEL = "onward.cancel"
 DECIDED = "decided"
 
@@ -25,7 +26,8 @@ class Order:
     """What a workflow is started with.
 
     heartbeat_seconds: a worker of which nothing is heard for so long is taken for dead, and another one drives.
-    poll_seconds: how often a run that waits for a person is looked at, in case the signal was lost.
+    poll_seconds: how often a run that waits for a person, or for a worker of its version, is looked at: a signal may be
+        lost, and a run may have another version by now.
     """
 
     run_id: str

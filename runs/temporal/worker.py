@@ -8,6 +8,7 @@ period. SIGKILL: its drivers die with it, and another worker goes on once its he
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from runs.errors import ServiceUnreachable
+from runs.errors import Exit, ServiceUnreachable
 from runs.temporal.activities import LONGEST_PACE_SECONDS, Activities
 from runs.temporal.values import drives_queue
 from runs.temporal.workflow import RunWorkflow
@@ -26,7 +27,7 @@ from runs.temporal.workflow import RunWorkflow
 STICKY_SECONDS = 1.0
 # Behind the grace period: the time to write down how a killed driver left its run.
 AFTERMATH_SECONDS = 5.0
-CANCELS_AT_ONCE = 2
+OTHERS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ async def serve(
 ) -> None:
     """Serve until the event is set that `on_ready` is given once everything is connected. Raises NotEnded."""
     stop = asyncio.Event()
-    threads = service.concurrency * len(service.versions) + CANCELS_AT_ONCE
+    threads = service.concurrency * len(service.versions) + OTHERS_AT_ONCE
     with ThreadPoolExecutor(threads, thread_name_prefix="activity") as pool:
         workers = _workers(client, activities, service, pool)
         running = [asyncio.create_task(worker.run()) for worker in workers]
@@ -63,9 +64,18 @@ async def serve(
 
 
 def stop_on_signals(stop: asyncio.Event) -> None:
-    """SIGTERM and Ctrl-C set the event. For the main thread, inside of its loop."""
+    """SIGTERM and Ctrl-C set the event; a second one ends the process at once, and its drivers with it.
+
+    For the main thread, inside of its loop.
+    """
+
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(Exit.HANDED_BACK)
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, asked)
 
 
 def _workers(client: Client, activities: Activities, service: Service, pool: ThreadPoolExecutor) -> list[Worker]:
@@ -74,9 +84,9 @@ def _workers(client: Client, activities: Activities, service: Service, pool: Thr
         client,
         task_queue=service.queue,
         workflows=[RunWorkflow],
-        activities=[activities.cancel],
+        activities=[activities.cancel, activities.look],
         activity_executor=pool,
-        max_concurrent_activities=CANCELS_AT_ONCE,
+        max_concurrent_activities=OTHERS_AT_ONCE,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=STICKY_SECONDS),
         graceful_shutdown_timeout=grace,
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from temporalio import workflow
+from temporalio import exceptions, workflow
 from temporalio.common import RetryPolicy
 
 with workflow.unsafe.imports_passed_through():
@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
         CANCEL,
         DECIDED,
         DRIVE,
+        LOOK,
         WORKFLOW,
         Cancel,
         CancelOrder,
@@ -38,7 +39,7 @@ FREELY = RetryPolicy(
 )
 # Temporal wants a bound; a run has its own deadline in its row, and missed heartbeats tell of a dead worker.
 NO_BOUND = timedelta(days=3650)
-CANCEL_SECONDS = 30.0
+SHORT_SECONDS = 30.0
 
 
 @workflow.defn(name=WORKFLOW)
@@ -70,15 +71,32 @@ class RunWorkflow:
                 workflow.continue_as_new(order)
 
     async def _drive(self, order: Order, signalled: bool) -> Left:
+        try:
+            return await workflow.execute_activity(
+                DRIVE,
+                Turn(run_id=order.run_id, signalled=signalled),
+                result_type=Left,
+                task_queue=drives_queue(order.queue, order.workflow_version),
+                schedule_to_start_timeout=timedelta(seconds=order.poll_seconds),
+                start_to_close_timeout=NO_BOUND,
+                heartbeat_timeout=timedelta(seconds=order.heartbeat_seconds),
+                retry_policy=FREELY,
+                cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            )
+        except exceptions.ActivityError as error:
+            if not _nobody_came(error):
+                raise
+            self._signalled = self._signalled or signalled
+            return await self._look(order)
+
+    async def _look(self, order: Order) -> Left:
+        """No worker of that version has taken it yet: is it still the run's version?"""
         return await workflow.execute_activity(
-            DRIVE,
-            Turn(run_id=order.run_id, signalled=signalled),
+            LOOK,
+            order.run_id,
             result_type=Left,
-            task_queue=drives_queue(order.queue, order.workflow_version),
-            start_to_close_timeout=NO_BOUND,
-            heartbeat_timeout=timedelta(seconds=order.heartbeat_seconds),
+            start_to_close_timeout=timedelta(seconds=SHORT_SECONDS),
             retry_policy=FREELY,
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
 
     async def _until_news(self, seconds: float) -> None:
@@ -98,7 +116,7 @@ class RunWorkflow:
         """Cancel the run. Who drives it hears of it from the row and the ledger, and confirms that it has stopped."""
         order = CancelOrder(run_id=workflow.info().workflow_id, principal=asked.principal, reason=asked.reason)
         await workflow.execute_activity(
-            CANCEL, order, start_to_close_timeout=timedelta(seconds=CANCEL_SECONDS), retry_policy=FREELY
+            CANCEL, order, start_to_close_timeout=timedelta(seconds=SHORT_SECONDS), retry_policy=FREELY
         )
         self._signalled = True
 
@@ -106,3 +124,8 @@ class RunWorkflow:
     def standing(self) -> Left | None:
         """How the run stood when it was left last; null before that."""
         return self._left
+
+
+def _nobody_came(error: exceptions.ActivityError) -> bool:
+    cause = error.cause
+    return isinstance(cause, exceptions.TimeoutError) and cause.type is exceptions.TimeoutType.SCHEDULE_TO_START

@@ -166,7 +166,7 @@ def test_a_worker_ends_also_when_temporal_is_gone(workers, tmp_path):
         workers._address = other
         worker, _ = workers.start("temporal", "worker", "--grace", "1")
     worker.terminate()
-    assert worker.wait(60) == 9
+    assert worker.wait(60) in (0, 9)  # 9: what waits for an answer could not be stopped in time
 
 
 def test_what_is_wrong_is_said(temporal, postgres_cli, sales):

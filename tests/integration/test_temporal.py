@@ -143,3 +143,12 @@ def test_a_driver_outside_of_temporal_does_no_harm(talk, worker, store, served_l
     assert not list(tmp_path.glob("*-driver-*"))  # none was started
     assert effects_in(tmp_path / "effects") == ALL
     assert epochs(database, run) == [1]
+
+
+def test_a_run_that_has_another_version_by_now_is_found(talk, worker, run, tmp_path):
+    """It was migrated while its drive waited for a worker of the old version, which nobody serves any more."""
+    worker("one")
+    talk.start(workflow_version="retired", poll_seconds=1.0)
+    left = talk.result()
+    assert (left.status, left.workflow_version) == ("succeeded", run.workflow_version)
+    assert effects_in(tmp_path / "effects") == ALL

@@ -220,7 +220,7 @@ class Worker:
         conversation = _serve(address, store, ledger, self._given, self._on_ready)
         self._thread = threading.Thread(target=asyncio.run, args=(conversation,), name=name, daemon=True)
         self._thread.start()
-        assert self._ready.wait(30)
+        assert self._ready.wait(90)
 
     def _on_ready(self, stop: asyncio.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), stop
