@@ -41,6 +41,7 @@ Read in this order; each file stands alone.
     partitions, hosts/    workers, Postgres and the ledger on hosts of their own: cut apart, killed, filled up, healed
     recovery, recovering/    how fast and how correctly a run goes on when its driver or worker is killed, beside peers
     upgrade, upgrading/   a workflow version released while runs wait, and the old one taken out
+    zombies, zombified/   drivers that fall silent past their lease, are replaced, and wake up again
 
 No product code knows of any of this: points are reached by wrapping the product's classes from here.
 """
