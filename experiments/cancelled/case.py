@@ -45,7 +45,7 @@ WAYS: tuple[Way, ...] = ("goes on", "killed", "cut off", "in the ledger", "stopp
 # A cancel that has not come through by then waits for a lock of whoever is held.
 LOCKED_SECONDS = 0.7
 # A process that has not come to its boundary by then does not this time.
-COME_SECONDS = 20.0
+COME_SECONDS = 50.0
 ASKED = Asked(principal="experiment", reason="not wanted any more")
 NEVER = 10_000  # an epoch beyond every driver's
 

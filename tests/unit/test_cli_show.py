@@ -7,8 +7,9 @@ import pytest
 from onward_ledger.action import Status
 from onward_ledger.objects import Objects
 from runs.commands.answer import exit_code_of
+from runs.next_steps import next_action
 from runs.registry import Status as RunStatus
-from runs.show import location, next_action, run_line, run_view
+from runs.show import location, run_line, run_view
 from tests.support.runs_values import NOW, RUN_ID, a_decision, a_driven_run, a_run, an_action, events_of
 
 PAGE = {"title": "Report on sales", "unanswered": [{"ask": "Why?", "reason": "no column", "columns": ["month"]}]}
