@@ -38,7 +38,7 @@ def parts_for(
         set_up_through(database, store)
         ledger = stack.enter_context(local_ledger.connect(settings))
         serving, agent = (
-            Serving(graph, objects, lambda: local_ledger.endpoint(settings)),
+            Serving(graph, objects, lambda: local_ledger.endpoint(settings), named_by_run=driver_kind != "worker"),
             agent_context(ledger, objects),
         )
         yield Parts(

@@ -27,57 +27,73 @@ app = typer.Typer(
 )
 
 
+# What `run` takes.
+Input = Annotated[
+    Path | None, typer.Argument(metavar="INPUT", help="An .xlsx workbook or a .csv file.", show_default=False)
+]
+Ask = Annotated[
+    list[str] | None, typer.Option("--ask", metavar="TEXT", help="A question to answer; may be given several times.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="M",
+        help="A language model: provider:name or module:object. Without one, fixed rules plan and write.",
+    ),
+]
+Approve = Annotated[
+    bool, typer.Option("--approve", help="Approve the publication in advance (one use, this run only).")
+]
+Deadline = Annotated[
+    str | None, typer.Option("--deadline", metavar="TIME", help="End by then: 90s, 30m, 2h, or an ISO 8601 time.")
+]
+Budget = Annotated[
+    float | None, typer.Option("--budget", metavar="USD", help="What model calls may cost in all.", min=0)
+]
+BudgetTokens = Annotated[
+    int | None, typer.Option("--budget-tokens", metavar="N", help="What model calls may use in all.", min=0)
+]
+Queue = Annotated[
+    bool, typer.Option("--queue", help="Only record the run; a worker drives it. Follow it with `onward show`.")
+]
+Graph = Annotated[
+    str | None,
+    typer.Option("--graph", metavar="FILE.py:NAME", help="Run a graph of your own; also langgraph.json:NAME."),
+]
+GraphVersion = Annotated[
+    str | None,
+    typer.Option("--graph-version", metavar="V", help="Its version; without it, a digest of its source files."),
+]
+GraphInput = Annotated[
+    str | None, typer.Option("--input", metavar="JSON", help="Input of your graph; @file reads a file, - stdin.")
+]
+GraphConfig = Annotated[
+    str | None, typer.Option("--config", metavar="JSON", help="Your graph's configurable, recursion_limit.")
+]
+GraphContext = Annotated[str | None, typer.Option("--context", metavar="JSON", help="Your graph's context.")]
+Ainvoke = Annotated[
+    bool, typer.Option("--ainvoke", help="Your graph needs ainvoke; found out by itself in most cases.")
+]
+
+
 @app.command()
 def run(
-    input: Annotated[
-        Path | None, typer.Argument(metavar="INPUT", help="An .xlsx workbook or a .csv file.", show_default=False)
-    ] = None,
-    ask: Annotated[
-        list[str] | None,
-        typer.Option("--ask", metavar="TEXT", help="A question to answer; may be given several times."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="M",
-            help="A language model: provider:name or module:object. Without one, fixed rules plan and write.",
-        ),
-    ] = None,
-    approve: Annotated[
-        bool, typer.Option("--approve", help="Approve the publication in advance (one use, this run only).")
-    ] = False,
+    input: Input = None,
+    ask: Ask = None,
+    model: Model = None,
+    approve: Approve = False,
     store: Store = None,
-    deadline: Annotated[
-        str | None, typer.Option("--deadline", metavar="TIME", help="End by then: 90s, 30m, 2h, or an ISO 8601 time.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option("--budget", metavar="USD", help="What model calls may cost in all.", min=0)
-    ] = None,
-    budget_tokens: Annotated[
-        int | None, typer.Option("--budget-tokens", metavar="N", help="What model calls may use in all.", min=0)
-    ] = None,
-    queue: Annotated[
-        bool, typer.Option("--queue", help="Only record the run; a worker drives it. Follow it with `onward show`.")
-    ] = False,
-    graph: Annotated[
-        str | None,
-        typer.Option("--graph", metavar="FILE.py:NAME", help="Run a graph of your own; also langgraph.json:NAME."),
-    ] = None,
-    graph_version: Annotated[
-        str | None,
-        typer.Option("--graph-version", metavar="V", help="Its version; without it, a digest of its source files."),
-    ] = None,
-    graph_input: Annotated[
-        str | None, typer.Option("--input", metavar="JSON", help="Input of your graph; @file reads a file, - stdin.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="JSON", help="Your graph's configurable, recursion_limit.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="JSON", help="Your graph's context.")] = None,
-    ainvoke: Annotated[
-        bool, typer.Option("--ainvoke", help="Your graph needs ainvoke; found out by itself in most cases.")
-    ] = False,
+    deadline: Deadline = None,
+    budget: Budget = None,
+    budget_tokens: BudgetTokens = None,
+    queue: Queue = False,
+    graph: Graph = None,
+    graph_version: GraphVersion = None,
+    graph_input: GraphInput = None,
+    config: GraphConfig = None,
+    context: GraphContext = None,
+    ainvoke: Ainvoke = False,
     output: Output = "table",
 ) -> int:
     """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place.

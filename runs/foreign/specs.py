@@ -41,6 +41,11 @@ class GraphSpec:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     given: str | None = None
 
+    @property
+    def plain(self) -> str:
+        """`text` without a version."""
+        return self.text.removesuffix(f"@{self.given}") if self.given else self.text
+
     @cached_property
     def version(self) -> str:
         """The workflow version of its runs."""

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from onward_ledger import LedgerClient
-from runs import events, registry
+from runs import cancelling, events, registry
 from runs.checkpoints import open_saver
 from runs.drive import drive
 from runs.errors import Conflict, OtherVersion, UsageError
 from runs.foreign import answering, questions
 from runs.foreign.errors import GraphError
-from runs.foreign.serving import Serving
+from runs.foreign.serving import Serving, find
 from runs.foreign.specs import spec_of
 from runs.registry import NewRun, Status
 from runs.wake import wake_if_decided
@@ -277,6 +277,24 @@ def test_a_file_that_cannot_be_imported_leaves_the_run_as_it_is(world):
     assert world.status(run) is Status.QUEUED
     (world.project / "shop.py").write_text(source)
     assert world.drive(run).status is Status.SUCCEEDED
+
+
+def test_a_worker_takes_no_file_that_a_run_names(world):
+    run = world.new("graph")
+    with pytest.raises(OtherVersion, match="Serve it: onward worker --graph"):
+        find(run, None, named_by_run=False)
+    served = f"{world.project}/shop.py:graph"
+    assert find(run, served, named_by_run=False).version == run.workflow_version
+    with pytest.raises(OtherVersion, match=rf"ONWARD_GRAPH={served}@\w+ onward resume"):
+        find(run, f"{served}@2", named_by_run=False)
+
+
+def test_a_graph_that_waits_is_cancelled_and_an_answer_that_comes_later_changes_nothing(world):
+    run, _ = world.run("asking")
+    cancelling.request(world.database, registry.get(world.database, run.run_id), cancelling.Asked(principal="bob"))
+    assert world.drive(run).status is Status.CANCELLED
+    world.answer(run, "late")
+    assert (world.status(run), world.effects) == (Status.CANCELLED, ["begin"])
 
 
 def test_configuration_and_context_reach_the_graph(world):
