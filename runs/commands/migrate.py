@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runs import events
 from runs.commands.output import Format, say, write_facts, write_json
-from runs.commands.services import Opened, found
+from runs.commands.services import Opened, check_may_act, found
 from runs.registry import Run
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def migrate(run_id: str, *, to: str, apply: bool, store: StoreKind | None, outpu
     applied.
     """
     with found(run_id, store) as (opened, run):
+        check_may_act(opened)
         from runs import migrate
         from runs.checkpoints import set_up_through
 
