@@ -7,11 +7,11 @@
 
 What it does. In a temporary home the product's own Postgres and ledger are started, as for a user who has none, and
 workers as `onward worker` starts them. Runs are queued at an even pace: four steps of a tenth of a second, two effects
-at an API in a process of its own, which keeps a fsynced log and is never killed. At moments drawn by the seed SIGKILL
-strikes a driver, a whole worker, the ledger, or Postgres (its whole server, or its first process). Killed workers are
-started again, as a supervisor would; the servers are started again by whoever needs them, as the product does. Then
-nothing is killed any more, and everything has to end. An effect of which nobody can say whether it happened waits for a
-person; in the end the experiment reads the API's log and says it.
+at an API in a process of its own, which takes a tenth of a second for each, keeps a fsynced log and is never killed. At
+moments drawn by the seed SIGKILL strikes a driver, a whole worker, the ledger, or Postgres (its whole server, or its
+first process). Killed workers are started again, as a supervisor would; the servers are started again by whoever needs
+them, as the product does. Then nothing is killed any more, and everything has to end. An effect of which nobody can say
+whether it happened waits for a person; in the end the experiment reads the API's log and says it.
 
 What you will see. A line every few seconds; then how many runs ended and how, effects counted in the API's log, what
 was wrong with what stands (effects, records, receipts, checkpoints, epochs, results, and whether a finished run can be

@@ -14,8 +14,9 @@ from runs import local_ledger
 from runs.local_ledger import LOCAL
 from tools.files import Files
 
-# Rows of one transaction: each writes a hint under a savepoint of its own, and very many of those are slow together.
-CHUNK = 1000
+# Up to so many rows write their hints themselves, by their trigger; for more that is done for all of them at once.
+ONE_BY_ONE = 1000
+CHUNK = 20_000
 SHARED = "00000000-0000-4000-8000-000000000000"
 
 _EMPTY = """truncate onward.runs, onward.events, onward.leases, onward.answers, onward.workers, onward.holders,
@@ -27,8 +28,15 @@ with made as (
                              input_size, store, objects, ledger, allowed_kinds, last_seq, wake_at)
     select gen_random_uuid()::text, 'workbook', 'experiment', 'default', %(version)s, 'input.csv', %(key)s, %(digest)s,
            %(size)s, 'postgres', %(objects)s, %(ledger)s, %(kinds)s, 1, %(wake_at)s
-    from generate_series(1, %(count)s) returning run_id)
-insert into onward.events (run_id, seq, kind, data) select run_id, 1, 'created', '{}' from made
+    from generate_series(1, %(count)s) returning run_id),
+told as (insert into onward.events (run_id, seq, kind, data) select run_id, 1, 'created', '{}' from made)
+select run_id from made
+"""
+# What the trigger of a row does (the function `hint`), in the queue's own form.
+_HINT = """
+select procrastinate_defer_jobs_v1(array_agg(row(
+    %(version)s, 'onward.look', 0, null, run_id, jsonb_build_object('run_id', run_id), %(wake_at)s::timestamptz
+)::procrastinate_job_to_defer_v1)) from unnest(%(run_ids)s::text[]) run_id
 """
 _QUEUED = "select count(*) from onward.runs where status = 'queued'"
 
@@ -58,15 +66,20 @@ class Backlog:
 
     def fill(self, count: int, *, wait_hours: float | None = None) -> None:
         """So many more runs; with `wait_hours` they are not due before that time."""
-        kinds = Jsonb(["thing.keyed", "thing.found"])
-        while count > 0:
-            some = min(CHUNK, count)
-            due = self.connection.execute(
-                "select now() + make_interval(secs => %s)", [wait_hours * 3600 if wait_hours is not None else None]
-            ).fetchone()
-            wake_at = due[0] if due is not None else None
-            self.connection.execute(_FILL, {**self._row, "kinds": kinds, "count": some, "wake_at": wake_at})
-            count -= some
+        due = self.connection.execute(
+            "select now() + make_interval(secs => %s)", [wait_hours * 3600 if wait_hours is not None else None]
+        ).fetchone()
+        assert due is not None
+        row = {**self._row, "kinds": Jsonb(["thing.keyed", "thing.found"]), "wake_at": due[0]}
+        if count <= ONE_BY_ONE:
+            self.connection.execute(_FILL, {**row, "count": count})
+            return
+        for begin in range(0, count, CHUNK):
+            with self.connection.transaction():
+                self.connection.execute("set local session_replication_role = replica")  # no trigger of a row
+                made = self.connection.execute(_FILL, {**row, "count": min(CHUNK, count - begin)}).fetchall()
+                self.connection.execute("set local session_replication_role = origin")
+                self.connection.execute(_HINT, {**row, "run_ids": [run_id for (run_id,) in made]})
 
     def settle(self) -> None:
         """What autovacuum does within a minute: statistics, and the map of what is visible."""

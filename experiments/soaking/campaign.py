@@ -32,6 +32,8 @@ SAMPLE_SECONDS = 2.0
 # The last runs are begun a little before the last kills, so that they are hit as well.
 FEED_SHARE = 0.95
 LATE_SECONDS = 2.0
+# How long the API takes for a thing, and how often it changes when it waits.
+SLOW_SECONDS, API_SECONDS = 0.1, 5.0
 # From the heal to the end of every run: the longest back-offs, what is queued, and a person's word.
 HEAL_SECONDS = 300.0
 PACKAGES = ("langgraph", "langgraph-checkpoint-postgres", "procrastinate", "psycopg", "onward-ledger")
@@ -62,6 +64,7 @@ class _Soak:
     feeder: Feeder
     interrupted: bool = False
     settled: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    _before: bool = False
     _due: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
@@ -75,12 +78,21 @@ class _Soak:
         waiting = list(plan(self.options.seed, seconds, self.options.every_seconds))
         try:
             while self.now < seconds:
+                self._slow_api()
                 waiting = self._kill(waiting)
                 self._every_tick("faults")
         except KeyboardInterrupt:
             self.interrupted = True
             self.feeder.stop_feeding()
             self.tell("stopping: nothing is killed any more; what has begun is brought to its end")
+
+    def _slow_api(self) -> None:
+        """Now the API waits before it does something, now before it answers: so that kills fall into both."""
+        if self._is_due("api", API_SECONDS):
+            self._before = not self._before
+            when = "delay before" if self._before else "delay after"
+            self.place.sink.control(heal=True)
+            self.place.sink.control(send=when, seconds=SLOW_SECONDS, times=None)
 
     def _kill(self, waiting: list[Planned]) -> list[Planned]:
         while waiting and waiting[0].at <= self.now:
@@ -114,6 +126,7 @@ class _Soak:
         """Nobody kills any more, and a person settles what nobody else can: until everything has ended."""
         local_postgres.ensure(self.place.settings.home)
         self.feeder.stop_feeding()
+        self.place.sink.control(heal=True)
         deadline = time.monotonic() + HEAL_SECONDS
         self.feeder.counts = None  # from now on
         while time.monotonic() < deadline:
