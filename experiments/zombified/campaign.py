@@ -209,7 +209,10 @@ class _Campaign:
         """Each control in one job, at places where it has most to lose, until it has done enough damage."""
         if not self.options.controls:
             return []
-        inside = [place for place in self.recorded if place.at.role == "background" and "open" in place.kinds]
+        storing = [place for place in self.recorded if place.at.role == "background" and place.at.side == "before"]
+        # Past the look at the lease. Who holds the whole of an SQLite file is ended by the take-over, fence or not.
+        opened = [] if self.options.store == "sqlite" else [place for place in storing if "open" in place.kinds]
+        inside = opened[:2] + [place for place in storing if "super-step" in place.kinds]
 
         def plain(lanes: Lanes, place: Place) -> Damage:
             return run_plain(lanes.get(self.options.ordinary), place)

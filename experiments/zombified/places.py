@@ -171,13 +171,15 @@ class Middle:
         psycopg.Connection.wait = waiting  # pyright: ignore[reportAttributeAccessIssue] - the same call by position
 
     def _follow_sqlite(self) -> None:
-        """Statements of a connection go through it in the thread that uses it."""
+        """The main thread opens connections that the one behind it uses too, when the other one waits."""
         connect = sqlite3.connect
 
         @functools.wraps(connect)
         def connected(*args: Any, **kwargs: Any) -> sqlite3.Connection:
             connection = connect(*args, **kwargs)
             self._mark(connection, used=True)
+            with self._lock:
+                self._used.setdefault("background", WeakSet()).add(connection)
             return connection
 
         sqlite3.connect = connected

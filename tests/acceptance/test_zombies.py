@@ -18,7 +18,7 @@ def zombies(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
 
 
-@pytest.mark.parametrize("store", ["postgres", "sqlite"])
+@pytest.mark.parametrize("store", ["postgres", pytest.param("sqlite", marks=pytest.mark.campaign)])
 def test_a_driver_that_is_stopped_in_an_open_transaction_changes_nothing_when_it_wakes(store: str) -> None:
     last = "exit pipeline #9" if store == "postgres" else "commit #6 (background)"
     done = zombies("--store", store, "--only", last, "--wake", "end", "--without-controls", "--json")
@@ -33,6 +33,7 @@ def test_a_driver_that_is_stopped_in_an_open_transaction_changes_nothing_when_it
     assert told["forks"] == told["duplicates"] == told["lost"] == 0
 
 
+@pytest.mark.campaign
 def test_a_place_that_does_not_exist_is_a_mistake() -> None:
     done = zombies("--only", "no such place", "--without-controls")
     assert (done.returncode, "no such place" in done.stderr) == (2, True)
