@@ -33,6 +33,7 @@ from onward_ledger.errors import LedgerError
 from onward_ledger.objects import Objects
 from onward_ledger.private_file import write_private
 from onward_ledger.values import Health
+from runs import ledger_marks
 from runs.errors import OtherStore, ServiceUnreachable
 from runs.holder import is_that_process, process_started
 from runs.settings import Settings
@@ -46,7 +47,6 @@ DRAIN_SECONDS = 15.0
 HEALTH_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 _LOG_TAIL = 1500
-_STARTING = ".starting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,20 +176,20 @@ def ensure(settings: Settings) -> Address:
             return address  # somebody has started it meanwhile
         if address is not None:
             _end_process(address)
-        _end_abandoned(files)
+        ledger_marks.end_abandoned(files.address, DRAIN_SECONDS)
         return _start(settings, files, served, _port_for(address))
 
 
 def stop(settings: Settings) -> bool:
     """Stop the local ledger; False when none was running. Calls in progress are finished first."""
     files = _Files.of(settings)
-    if not files.address.exists() and not _marks(files):
+    if not files.address.exists() and not ledger_marks.marks(files.address):
         return False
     with _locked(files):
-        _end_abandoned(files)
+        ledger_marks.end_abandoned(files.address, DRAIN_SECONDS)
         address = _read_address(files)
         stopped = address is not None and _end_process(address)
-        _reap(address)
+        _reap(address.pid if address is not None else None)
         files.address.unlink(missing_ok=True)
     return stopped
 
@@ -292,13 +292,11 @@ def _end_process(address: Address) -> bool:
     return True
 
 
-def _reap(address: Address | None) -> None:
+def _reap(pid: int | None) -> None:
     """Where the ended ledger was a child of this process: its last threads may take a moment longer."""
-    for child in _started:
-        if address is not None and child.pid == address.pid:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(DRAIN_SECONDS)
-    _started[:] = [child for child in _started if child.poll() is None]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        for child in (started for started in _started if started.pid == pid):
+            child.wait(DRAIN_SECONDS)
 
 
 def _gone(address: Address, seconds: float) -> bool:
@@ -327,18 +325,11 @@ def _port_for(former: Address | None) -> int:
 def _start(settings: Settings, files: _Files, serves: list[str], port: int) -> Address:
     if not files.token.exists():  # an old token stays: clients that live through a restart have it
         write_private(files.token, secrets.token_urlsafe(32) + "\n")
-    # A name of its own: what another start wrote late is not taken for this one's word.
-    mark = files.address.with_suffix(f".{secrets.token_hex(4)}{_STARTING}")
-    mark.touch(mode=0o600)
-    try:
-        return _started_with(settings, files, serves, port, mark)
-    finally:
-        mark.with_suffix(".ready").unlink(missing_ok=True)
-        mark.unlink(missing_ok=True)
+    with ledger_marks.start_under_way(files.address) as ready:
+        return _start_with(settings, files, serves, port, ready)
 
 
-def _started_with(settings: Settings, files: _Files, serves: list[str], port: int, mark: Path) -> Address:
-    ready = mark.with_suffix(".ready")
+def _start_with(settings: Settings, files: _Files, serves: list[str], port: int, ready: Path) -> Address:
     # The store's URL may hold a password, which has no business in a list of processes.
     environment = {**os.environ, "ONWARD_LEDGER_STORE": store_url(settings)}
     with files.log.open("ab") as log:
@@ -373,24 +364,6 @@ def _started_with(settings: Settings, files: _Files, serves: list[str], port: in
     )
     write_private(files.address, json.dumps(asdict(address), indent=2) + "\n")
     return address
-
-
-def _marks(files: _Files) -> list[Path]:
-    """One for each start that has not come to its end; under the lock, of those that never will."""
-    return list(files.address.parent.glob(f"{files.address.stem}.*{_STARTING}"))
-
-
-def _end_abandoned(files: _Files) -> None:
-    """End ledgers whose starter was killed before it wrote down where they are: nobody else would ever stop them."""
-    for mark in _marks(files):
-        ready = mark.with_suffix(".ready")
-        for process in psutil.process_iter(["cmdline"]):
-            if str(ready) in (process.info["cmdline"] or ()):
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-                    process.wait(DRAIN_SECONDS)
-        ready.unlink(missing_ok=True)
-        mark.unlink(missing_ok=True)
 
 
 def _witness(settings: Settings, files: _Files) -> Path:
