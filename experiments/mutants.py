@@ -165,7 +165,7 @@ def _trust_the_resume_value() -> None:
     def trusting(state: State, runtime: Any) -> Update:
         if "outcome" in state:
             return deliver(state, runtime)
-        step = nodes.step_name("deliver", nodes.draft_of(state)["revision"])
+        step = nodes.step_of("deliver", state)
         context = runtime.context
         action = context.actions.propose(step, "publish", "report.publish", lambda: nodes.publication(state))
         answer = interrupt({"approval": {"action_id": action.action_id}})
@@ -182,7 +182,7 @@ def _finish_when_next_is_empty() -> None:
     """Take `next == ()` for the end of the run."""
     from langgraph.types import StateSnapshot
 
-    from runs import drive
+    from runs import parts
     from runs.next_move import Finish, Move, Position, next_move, read_position
 
     def read(snapshot: StateSnapshot) -> Position:
@@ -196,7 +196,7 @@ def _finish_when_next_is_empty() -> None:
         ended = position.started and not position.pending and not position.questions
         return Finish("published") if ended else next_move(position, decisions, receipts)
 
-    drive.read_position, drive.next_move = read, move
+    parts.read_position, parts.next_move = read, move
 
 
 def _fence_off() -> None:

@@ -31,9 +31,9 @@ from runs import cli, clock, drive, endings, events, failures, local_ledger, loc
 from runs.errors import Exit, LimitReached, NotPermitted
 from runs.settings import Settings
 from runs.wake import UNKNOWN_OUTCOME
-from tools.errors import InputError
 from tests.support.markdown import ROOT, codes, document, documents
 from tests.support.runs_values import a_driven_run, an_action
+from tools.errors import InputError
 from verify import _parser as verify_parser
 
 GUARANTEES, PROTOCOL = document("docs/guarantees.md"), document("docs/protocol.md")
