@@ -14,10 +14,8 @@ from typing import Any, TypedDict, cast
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime, get_runtime
 
-from graph import versions
 from graph.context import Context
 from graph.errors import OutcomeUnknown
-from graph.versions import Version
 from onward_ledger.action import Status
 
 VERSION = "small"
@@ -75,9 +73,3 @@ def _perform(step: str) -> dict[str, Any]:
     if action.status is not Status.SUCCEEDED:
         raise RuntimeError(f"The effect of the step {step} is {action.status}: {action.reason}")
     return {"action_id": action.action_id, "receipt": action.receipt}
-
-
-versions.VERSIONS[VERSION] = Version(
-    name=VERSION, build=build, recursion_limit=25, allowed_kinds=frozenset(EFFECTS.values())
-)
-versions.SERVED = tuple(versions.VERSIONS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-PRELOADED = "experiments.soaking.steps"
+PRELOADED = "experiments.soaking.registered"
 
 
 def main() -> int:
@@ -17,10 +17,10 @@ def main() -> int:
     from tools.process import die_with_parent
 
     die_with_parent(int(sys.argv[1]), sys.stdin.fileno())
-    from experiments.soaking import steps
+    from experiments.soaking import registered
     from runs import cli, crew
 
-    assert steps.__name__ == PRELOADED
+    assert registered.__name__ == PRELOADED
     crew.PRELOADED.append(PRELOADED)
     return cli.main(["worker", "--output", "json", *sys.argv[2:]])
 

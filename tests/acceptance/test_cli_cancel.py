@@ -39,6 +39,7 @@ def test_what_has_succeeded_is_not_cancelled(sqlite_cli, undisturbed, inside):
     assert (empty.code, empty.out) == (2, "")
 
 
+@pytest.mark.campaign
 def test_a_driver_whose_step_does_not_look_ends_and_the_command_that_waits_confirms(sqlite_cli, sales, inside):
     """Asked for and stopped are two facts: the first command only asks, and shows the step."""
     held = sqlite_cli.start("run", sales, "--approve", "--model", HELD, "-o", "json", hold_at="write_draft")

@@ -119,6 +119,7 @@ def test_the_script_of_the_page_runs(script: str, shop: Path, database_url: str)
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.campaign
 def test_workers_serve_a_graph_and_take_over_from_one_that_is_killed(postgres_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, time\nfrom pathlib import Path\nfrom typing import TypedDict\n"

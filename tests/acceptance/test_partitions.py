@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMESPACES = Path("/run/netns")
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(500)]
 
 
 def partitions(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -32,7 +32,7 @@ def test_a_system_that_is_none_is_a_mistake():
     assert "Onward" in told.stderr
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_runs_go_on_with_one_effect_and_the_control_shows_duplicates():
     told = recovery(
@@ -51,7 +51,7 @@ def test_runs_go_on_with_one_effect_and_the_control_shows_duplicates():
     assert plain["duplicates"] == seen["control_duplicates"] > 0
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 def test_without_peers_there_is_no_control_and_it_is_said():
     told = recovery("--kills", "2", "--only", "Onward, two machines")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cli_world import ROOT
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 
 def started(script, *arguments):

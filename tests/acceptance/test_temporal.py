@@ -14,7 +14,7 @@ from tests.support.cli_world import HELD, ROOT, kill, wait_until_gone
 from tests.support.runs_world import until
 from tests.support.temporal_world import dev_server
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.campaign]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.exhaustive]
 
 
 # A worker imports everything before it says that it is ready, which takes long on a busy machine.

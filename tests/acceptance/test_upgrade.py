@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli_world import ROOT
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_runs_come_through_an_upgrade() -> None:
     done = subprocess.run(

@@ -18,7 +18,8 @@ def zombies(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
 
 
-@pytest.mark.parametrize("store", ["postgres", pytest.param("sqlite", marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("store", ["postgres", pytest.param("sqlite", marks=pytest.mark.exhaustive)])
 def test_a_driver_that_is_stopped_in_an_open_transaction_changes_nothing_when_it_wakes(store: str) -> None:
     last = "exit pipeline #9" if store == "postgres" else "commit #6 (background)"
     done = zombies("--store", store, "--only", last, "--wake", "end", "--without-controls", "--json")
@@ -33,13 +34,13 @@ def test_a_driver_that_is_stopped_in_an_open_transaction_changes_nothing_when_it
     assert told["forks"] == told["duplicates"] == told["lost"] == 0
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 def test_a_place_that_does_not_exist_is_a_mistake() -> None:
     done = zombies("--only", "no such place", "--without-controls")
     assert (done.returncode, "no such place" in done.stderr) == (2, True)
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("store", ["postgres", "sqlite"])
 def test_a_share_of_all_places_with_the_controls_and_the_long_steps(store: str) -> None:

@@ -47,12 +47,13 @@ def check(kills, chosen):
     return found, missed
 
 
+@pytest.mark.campaign
 def test_a_few_boundaries(kills):
     _, missed = check(kills, lambda found: found[:: len(found) // SOME])
     assert len(missed) <= 1
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 def test_every_boundary(kills):
     found, missed = check(kills, lambda found: found)

@@ -215,6 +215,7 @@ def zombie(tmp_path, conninfo, name, pipeline, *, inside, fenced=True):
     return child.told(), forks(conninfo, thread)
 
 
+@pytest.mark.campaign
 def test_a_woken_zombie_forks_nothing_at_any_pipeline_and_without_the_fence_it_does(conninfo, tmp_path):
     pipelines = pipelines_of_a_run(conninfo)
     assert pipelines >= 2 * len(NODES), pipelines

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -16,8 +17,6 @@ import pytest
 from runs import crew
 from runs.crew import Crew, Drive
 from runs.settings import Settings
-
-CONTEXT = multiprocessing.get_context("forkserver")
 
 
 def look(answer):
@@ -31,15 +30,33 @@ def look(answer):
     answer.send((tasks, sockets, modules, "runs.crew_member" in sys.modules))
 
 
-@pytest.mark.timeout(120)
-def test_the_fork_server_has_imported_everything_and_holds_nothing():
-    CONTEXT.set_forkserver_preload(crew.PRELOADED)
-    answer, asked = CONTEXT.Pipe(duplex=False)
-    process = CONTEXT.Process(target=look, args=(asked,))
+# In a process of its own: the fork server is one for each process, and other tests have theirs in this one.
+SCENE = """
+import multiprocessing
+from runs import crew
+from tests.integration.test_runs_crew import look
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(crew.PRELOADED)
+    answer, asked = context.Pipe(duplex=False)
+    process = context.Process(target=look, args=(asked,))
     process.start()
-    asked.close()
-    tasks, sockets, modules, preloaded = answer.recv()
+    print(repr(answer.recv()))
     process.join()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_the_fork_server_has_imported_everything_and_holds_nothing(tmp_path):
+    scene = tmp_path / "scene.py"
+    scene.write_text(SCENE)
+    root = Path(crew.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, str(scene)], cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
+    tasks, sockets, modules, preloaded = ast.literal_eval(done.stdout)
     assert preloaded, "a module that cannot be imported is left out in silence"
     assert tasks == 1
     assert sockets == []

@@ -202,6 +202,7 @@ def _killed_at(world, numbers):
     return seen
 
 
+@pytest.mark.campaign
 def test_killed_around_the_commit_there_is_a_whole_fork_or_none(world):
     published(world)
     child = Child(forking, world.folder / "whole", spec_of(world.store), world.run_id, world.objects.url, 0)
@@ -213,7 +214,7 @@ def test_killed_around_the_commit_there_is_a_whole_fork_or_none(world):
     _killed_at(world, range(whole - 3, whole + 2))
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_killed_at_any_exchange_there_is_a_whole_fork_or_none(world):
     published(world)

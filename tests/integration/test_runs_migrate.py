@@ -268,7 +268,7 @@ def test_of_two_at_once_one_migrates(world):
     assert len(world.events("migrated")) == 1
 
 
-@pytest.mark.campaign
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_killed_at_any_exchange_it_is_of_one_version_or_the_other(world):
     """The same command again and again, killed one exchange later each time, until it gets through."""
@@ -276,6 +276,7 @@ def test_killed_at_any_exchange_it_is_of_one_version_or_the_other(world):
     assert seen.count(VERSION) >= 8, seen
 
 
+@pytest.mark.campaign
 def test_killed_around_the_commit_it_is_of_one_version_or_the_other(world):
     whole = _exchanges_of_a_migration(world)
     _killed_at(

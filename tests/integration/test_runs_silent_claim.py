@@ -20,6 +20,8 @@ from runs.errors import StateChanged
 from tests.support.runs_processes import Child, spec_of, store_of
 from tests.support.runs_world import new_run
 
+pytestmark = pytest.mark.campaign
+
 pytest_plugins = ("tests.support.runs_fixtures",)
 
 

@@ -15,7 +15,7 @@ from runs.cancelling import Asked
 from runs.registry import Run
 from tests.support.worker_floor import Floor, gone, until
 
-pytestmark = [pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.campaign]
 
 ANNA = Asked(principal="anna", reason="not wanted")
 

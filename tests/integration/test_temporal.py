@@ -11,6 +11,8 @@ from runs import events, registry
 from tests.support.runs_processes import Child, driving, spec_of
 from tests.support.runs_world import effects_in, until
 
+pytestmark = pytest.mark.campaign
+
 pytest_plugins = ("tests.support.runs_fixtures", "tests.support.temporal_fixtures")
 
 ALL = ["plan", "analyze", "write_draft", "test", "deliver"]

@@ -13,12 +13,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.support.runs_processes import Child, pause_at
 from tests.support.runs_world import effects_in
+
+pytestmark = pytest.mark.exhaustive
 
 pytest_plugins = ("tests.support.temporal_fixtures",)
 

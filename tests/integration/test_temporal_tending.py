@@ -18,6 +18,8 @@ from tests.support.runs_processes import Child, driving, spec_of
 from tests.support.runs_world import VERSION, effects_in, new_run, until
 from tests.support.temporal_world import means
 
+pytestmark = pytest.mark.campaign
+
 pytest_plugins = ("tests.support.runs_fixtures",)
 
 SHARES_A_DATABASE = True
