@@ -134,7 +134,7 @@ def test_an_ambiguous_beginning_names_what_it_fits(here, sqlite_cli, undisturbed
         for run_id in ids:
             with database.transaction() as tx:
                 copied = {name: getattr(made, name) for name in COPIED}
-                tx.run("insert_run", **copied | {"run_id": run_id})
+                tx.run("insert_run", **copied | {"run_id": run_id, "wake_seconds": None})
     code, _, err = here("show", "aaaaaaaa")
     assert code == 2
     assert "aaaaaaaa-0000-4000-8000-000000000001, aaaaaaaa-0000-4000-8000-000000000002" in err
@@ -143,7 +143,8 @@ def test_an_ambiguous_beginning_names_what_it_fits(here, sqlite_cli, undisturbed
 
 COPIED = (
     "kind", "owner", "tenant", "workflow_version", "input_name", "input_key", "input_digest", "input_size", "asks",
-    "model", "params", "deadline_at", "budget_micros", "parent", "store", "objects", "ledger",
+    "model", "params", "deadline_at", "budget_micros", "budget_tokens", "allowed_kinds", "parent", "store", "objects",
+    "ledger",
 )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ SECRET = "the-secret-of-the-kind-815"
 
 # Which routes a token of one scope is good for. Every other one that changes something is an operator's.
 PERFORM = {
-    *("put_action", "reconcile", "reconcile_run", "withdraw", "put_fence"),
+    *("put_action", "reconcile", "reconcile_run", "withdraw", "put_fence", "compensate"),
     *("begin_guarded", "complete_guarded", "found_guarded"),
 }
 DECIDE = {"decide", "put_grant", "revoke", "revoke_grant"}

@@ -80,7 +80,6 @@ def settings(tmp_path):
 
 def a_crew(settings, monkeypatch, ended, *, size=1, lost=False):
     monkeypatch.setattr(crew, "be_driver", hang)
-    monkeypatch.setattr(crew, "PRELOADED", ["tests.integration.test_runs_crew"])
     return Crew(settings, size, ended.append, lambda run_id, pid, seconds: lost)
 
 

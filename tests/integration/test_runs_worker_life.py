@@ -18,7 +18,7 @@ import pytest
 from experiments.cluster import new_database
 from tests.support.worker_floor import Floor, gone, stop, until
 
-pytestmark = [pytest.mark.timeout(240)]  # seconds on an idle machin, pytest.mark.campaign]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.campaign]  # seconds on an idle machine
 
 LEASE_SECONDS = 3.0
 WHOLE = ["plan", "analyze#1", "write_draft", "test", "deliver"]

@@ -1,12 +1,9 @@
 """Work in a process that is killed in the middle of it."""
 
-import multiprocessing
 import os
 import signal
 
-_FORKS = multiprocessing.get_context("forkserver")
-# What the work needs is imported once, before the first fork.
-_FORKS.set_forkserver_preload(["pytest", "tests.support.git_repos", "tests.support.s3_server"])
+from tests.support.preloading import CONTEXT
 
 
 def die() -> None:
@@ -24,6 +21,6 @@ def run_killed(work, *arguments) -> None:
 
 def start(work, *arguments):
     """`work` in another process, as it starts."""
-    process = _FORKS.Process(target=work, args=arguments)
+    process = CONTEXT.Process(target=work, args=arguments)
     process.start()
     return process

@@ -6,7 +6,6 @@ to `plant` something first: a function that can be pickled.
 """
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,11 +16,9 @@ from pathlib import Path
 
 from onward_ledger import LedgerClient
 from onward_ledger.providers.draft import DraftSave
+from tests.support.preloading import CONTEXT
 
 ROOT = Path(__file__).resolve().parents[2]
-
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["onward_ledger.serve", "tests.support.ledger_process"])
 
 
 class LedgerProcess:
@@ -61,7 +58,7 @@ class LedgerProcess:
                 self.process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, env=os.environ | self.environment)
         else:
             how = (self.arguments(), self.environment, str(log), die, plant)
-            self.process = _FORKS.Process(target=_serve, args=how)
+            self.process = CONTEXT.Process(target=_serve, args=how)
             self.process.start()
         end = time.monotonic() + 60
         while not self.ready_file.exists():

@@ -7,7 +7,6 @@ ledger of such a test lives in a process of its own.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sqlite3
@@ -22,10 +21,8 @@ from onward_ledger.objects import Objects
 from runs.drain import Drain, drain_on_signals
 from runs.drive import drive
 from runs.store import PostgresStore, SqliteStore
+from tests.support.preloading import CONTEXT
 from tests.support.runs_world import MemoryLedger, build, parts, until
-
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.support.runs_processes"])
 
 
 class LedgerManager(BaseManager):

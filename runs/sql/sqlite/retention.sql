@@ -37,13 +37,13 @@ delete from writes where thread_id = :run_id;
 
 -- name: remove_checkpoint_blobs
 -- Here the values lie in the checkpoints themselves.
-select 1 where false;
+select 1 where false and :run_id is not null;
 
 -- name: remove_checkpoints
 delete from checkpoints where thread_id = :run_id;
 
 -- name: remove_hint
-select 1 where false;
+select 1 where false and :run_id is not null;
 
 -- name: remove_answers
 delete from answers where run_id = :run_id;
@@ -97,10 +97,10 @@ where started_at < :before and not onward_holder_alive(holder_id)
   and not exists (select 1 from workers w where w.holder_id = holders.holder_id);
 
 -- name: count_old_jobs
-select 0 as number;
+select 0 as number where :before is not null;
 
 -- name: remove_old_jobs
-select 1 where false;
+select 1 where false and :before is not null;
 
 -- name: remove_old_queue_workers
-select 1 where false;
+select 1 where false and :before is not null;
