@@ -362,6 +362,9 @@ def test_langchain_s_review_is_approved_or_rejected(agent, approves, said):
     assert (now.input_tokens, now.output_tokens) == (14, 6)
 
 
+# Their file opens a client for the life of its process, and is loaded anew for each drive here.
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_outcome_that_nobody_knows_makes_the_run_wait_until_a_person_settles_it(agent, tmp_path, monkeypatch):
     with ledger_process(tmp_path, f"sqlite:///{tmp_path / 'ledger.db'}") as process:
         process.start()
@@ -390,3 +393,4 @@ def test_an_outcome_that_nobody_knows_makes_the_run_wait_until_a_person_settles_
         assert agent.result(run)["messages"][-1]["content"] == "It says: it arrived"
         assert agent.effects == ["tea"], "once, whatever was tried"
         client.close()
+        gc.collect()
