@@ -16,6 +16,7 @@ HOSTILE = os.fsdecode(b"caf\xe9 \x1b[31m[bold]\nonward: fine.csv")
 pytestmark = pytest.mark.timeout(180)
 
 
+@pytest.mark.campaign
 def test_revise_then_approve_with_another_title(postgres_cli, sales, inside, tmp_path):
     sales = shutil.copy(sales, tmp_path / HOSTILE)
     held = postgres_cli.start(

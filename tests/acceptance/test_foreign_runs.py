@@ -99,6 +99,7 @@ def test_the_diff_of_the_page_fences_the_script() -> None:
     assert applied(before, fence_diff()) == after
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("script", ["run.py", "run_fenced.py"])
 def test_the_script_of_the_page_runs(script: str, shop: Path, database_url: str) -> None:
     environment = {**os.environ, **world(shop), "DATABASE_URL": database_url}

@@ -363,6 +363,7 @@ def test_langchain_s_review_is_approved_or_rejected(agent, approves, said):
 
 
 # Their file opens a client for the life of its process, and is loaded anew for each drive here.
+@pytest.mark.campaign
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_outcome_that_nobody_knows_makes_the_run_wait_until_a_person_settles_it(agent, tmp_path, monkeypatch):
