@@ -103,9 +103,13 @@ def _results(place: Place, standing: Standing) -> list[str]:
 
 def _driven_again(place: Place, standing: Standing) -> list[str]:
     """I10: somebody drives finished runs once more; nothing is executed."""
+    from experiments.soaking.registered import VERSION
+    from graph.versions import SERVED
     from runs.assembly import parts_for
     from runs.drain import Drain
     from runs.drive import drive
+
+    assert VERSION in SERVED, "the runs' workflow is served in this process too"
 
     finished = [run.run_id for run in standing.runs if run.finished_at is not None][-DRIVEN_AGAIN:]
     before, found = _lines(place), list[str]()
