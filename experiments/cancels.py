@@ -1,6 +1,6 @@
 """Cancels at every boundary of a run: one winner between cancel and success, and the effects that belong to it.
 
-    uv run experiments/cancels.py                        every moment, on Postgres (its own); about ten minutes
+    uv run experiments/cancels.py                        every moment, on Postgres (its own)
     uv run experiments/cancels.py --store sqlite         the same on SQLite
     uv run experiments/cancels.py --way "goes on"        one way to cancel only; may be repeated
     uv run experiments/cancels.py --world compensating   one of the two runs only
@@ -36,7 +36,6 @@ is "invalid".
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +57,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.cancelled import report
     from experiments.cancelled.campaign import Options, run_campaign
     from runs.errors import Exit
@@ -75,13 +75,12 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     if results.asked == 0:
         tell("there is no such place; --only takes part of the name of a boundary, such as commit or PUT")
         return Exit.USAGE
-    told = report.figures(results)
-    if arguments.out is not None:
-        (arguments.out / "results.json").write_text(json.dumps(told, indent=2), encoding="utf-8")
-    if arguments.json:
-        print(json.dumps(told, indent=2))
-    else:
-        report.print_results(results, sys.stdout)
+    command.give(
+        report.figures(results),
+        lambda: report.print_results(results, sys.stdout),
+        as_json=arguments.json,
+        keep=arguments.out / "results.json" if arguments.out is not None else None,
+    )
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

@@ -27,7 +27,6 @@ here is "not run", never passed.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -69,16 +68,14 @@ def _is_wanted(name: str, group: str, arguments: argparse.Namespace) -> bool:
 
 
 def _run(wanted: Sequence[Fault], arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.hosts import report
     from experiments.hosts.campaign import run_campaign
     from runs.errors import Exit
 
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our own connections end with the server's
     results = run_campaign(wanted, tell, arguments.keep)
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        report.print_results(results, sys.stdout)
+    command.give(results.to_json(), lambda: report.print_results(results, sys.stdout), as_json=arguments.json)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

@@ -25,7 +25,6 @@ must repeat charges, otherwise the plans show nothing and the verdict is "invali
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,17 +43,14 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.peers.campaign import Options, run_campaign
     from experiments.peers.report import print_results
     from runs.errors import Exit
 
     results = run_campaign(Options(systems=arguments.only, columns=arguments.columns, seed=arguments.seed), tell)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        print_results(results, sys.stdout)
+    told = results.to_json()
+    command.give(told, lambda: print_results(results, sys.stdout), as_json=arguments.json, keep=arguments.out)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

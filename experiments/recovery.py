@@ -29,7 +29,6 @@ aim is said, and is no failure.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +49,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.recovering.campaign import Options, run_campaign
     from experiments.recovering.report import print_results, write_document
     from runs.errors import Exit
@@ -58,14 +58,10 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
         kills=arguments.kills, peer_kills=arguments.peer_kills, seed=arguments.seed, only=tuple(arguments.only)
     )
     results = run_campaign(options, tell)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
     if arguments.write_docs and results.verdict == "pass":
         write_document(results)
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        print_results(results, sys.stdout)
+    told = results.to_json()
+    command.give(told, lambda: print_results(results, sys.stdout), as_json=arguments.json, keep=arguments.out)
     return Exit.OK if results.verdict in ("pass", "no control") else Exit.DISPROVED
 
 

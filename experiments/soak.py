@@ -29,7 +29,6 @@ Ctrl-C once: nothing is killed any more, and what has begun is brought to its en
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,18 +50,15 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.soaking.campaign import Options, run_campaign
     from experiments.soaking.report import print_results
     from runs.errors import Exit
 
     options = Options(minutes=arguments.minutes, runs=arguments.runs, workers=arguments.workers, seed=arguments.seed)
     results = run_campaign(options, tell)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        print_results(results, sys.stdout)
+    told = results.to_json()
+    command.give(told, lambda: print_results(results, sys.stdout), as_json=arguments.json, keep=arguments.out)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

@@ -28,7 +28,6 @@ matters here is the ratio. Beside other work they say little.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +49,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.queueing.campaign import Options, run_campaign
     from experiments.queueing.report import print_results
     from runs.errors import Exit
@@ -62,12 +62,8 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
         seed=arguments.seed,
     )
     results = run_campaign(options, tell)
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(results.to_json(), indent=2) + "\n", encoding="utf-8")
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        print_results(results, sys.stdout)
+    told = results.to_json()
+    command.give(told, lambda: print_results(results, sys.stdout), as_json=arguments.json, keep=arguments.out)
     return Exit.OK if results.verdict == "flat" else Exit.DISPROVED
 
 

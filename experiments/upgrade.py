@@ -24,7 +24,6 @@ otherwise the drill shows nothing ("invalid").
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,15 +44,13 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.upgrading.drill import run_drill
     from experiments.upgrading.report import print_results
     from runs.errors import Exit
 
     results = run_drill(arguments.runs, tell)
-    if arguments.json:
-        print(json.dumps(results.to_json(), indent=2))
-    else:
-        print_results(results, sys.stdout)
+    command.give(results.to_json(), lambda: print_results(results, sys.stdout), as_json=arguments.json)
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

@@ -1,6 +1,6 @@
 """Zombies: drivers that fall silent past their lease, are replaced, and wake up again, at every moment of a drive.
 
-    uv run experiments/zombies.py                        every moment, on Postgres (its own); about six minutes
+    uv run experiments/zombies.py                        every moment, on Postgres (its own)
     uv run experiments/zombies.py --store sqlite         the same on SQLite
     uv run experiments/zombies.py --only open            inside open pipelines and transactions only
     uv run experiments/zombies.py --only write_draft     places with this in their name
@@ -26,7 +26,6 @@ LangGraph, and Onward with its fence taken out: they must do damage, or nothing 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +44,7 @@ def main() -> int:
 
 
 def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
+    from experiments.benchmarks import command
     from experiments.zombified import report
     from experiments.zombified.campaign import Options, run_campaign
     from experiments.zombified.case import WAKES
@@ -65,13 +65,12 @@ def _run(arguments: argparse.Namespace, tell: Callable[[str], None]) -> int:
     if results.asked == 0:
         tell("there is no such place; --only takes a kind (open, write node, super-step, elsewhere) or part of a name")
         return Exit.USAGE
-    told = report.figures(results)
-    if arguments.out is not None:
-        (arguments.out / "results.json").write_text(json.dumps(told, indent=2), encoding="utf-8")
-    if arguments.json:
-        print(json.dumps(told, indent=2))
-    else:
-        report.print_results(results, sys.stdout)
+    command.give(
+        report.figures(results),
+        lambda: report.print_results(results, sys.stdout),
+        as_json=arguments.json,
+        keep=arguments.out / "results.json" if arguments.out is not None else None,
+    )
     return Exit.OK if results.verdict == "pass" else Exit.DISPROVED
 
 

@@ -13,9 +13,9 @@ from onward_ledger.objects import Objects
 from runs import local_ledger
 from runs.checkpoints import set_up_through
 from runs.drain import Drain
-from runs.drive import Parts, Seat, Workflow
 from runs.errors import UsageError
 from runs.foreign.serving import Serving
+from runs.parts import Parts, Seat, Workflow
 from runs.registry import FOREIGN, Run
 from runs.settings import Settings
 from runs.store import open_store

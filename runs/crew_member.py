@@ -11,10 +11,9 @@ import importlib
 import sys
 from contextlib import closing
 
-from graph import build, nodes
 from onward_ledger.database import DatabaseError, PostgresDatabase, Unreachable
 from onward_ledger.errors import LedgerError, LedgerUnreachable
-from runs import assembly, drive, local_ledger, local_postgres
+from runs import assembly, drive
 from runs.drain import Drain, drain_on_signals
 from runs.errors import Exit, RunError
 from runs.foreign.workflow import check_all
@@ -22,6 +21,9 @@ from runs.queue_tables import set_up_queue
 from runs.settings import Settings
 
 _IMPORTED_AT_FIRST_USE = (
+    "graph.build",
+    "graph.nodes",
+    "runs.local_postgres",
     "httpcore",
     "h11",
     "langchain_core.messages.block_translators.langchain_v0",
@@ -37,8 +39,6 @@ for _name in _IMPORTED_AT_FIRST_USE:
     importlib.import_module(_name)
 gc.collect()
 gc.freeze()  # what is shared with every fork is not walked, and so not copied, by a fork's collector
-
-PRELOADED = (assembly, build, drive, local_ledger, local_postgres, nodes)
 
 
 def prepare(settings: Settings, graph: str | None = None) -> tuple[int, str]:

@@ -47,12 +47,10 @@ from runs.holder import Holder, host_name
 from runs.looking import Looked
 from runs.next_move import Broken, Continue, Finish, Move, Resume, Start, Wait
 from runs.outcome import Outcome
-from runs.parts import EPOCH, Answers, Driveable, Graph, Parts, Seat, Workflow
+from runs.parts import EPOCH, Driveable, Graph, Parts, Seat
 from runs.recorder import DriveRecorder
 from runs.registry import FOREIGN, Run, Status
 from runs.wake import UNKNOWN_OUTCOME, decision_of, is_answered
-
-__all__ = ["EPOCH", "Answers", "Graph", "Parts", "Seat", "Workflow", "drive"]
 
 # Take-overs in a row without a finished step or a checkpoint: then the run is what ends its drivers.
 POISON_TAKEOVERS = 10

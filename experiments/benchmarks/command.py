@@ -89,6 +89,17 @@ def measure(
     return 0
 
 
+def give(told: object, print_results: Callable[[], None], *, as_json: bool, keep: Path | None = None) -> None:
+    """Results where the command line wants them: in a file too, and on stdout as JSON or for people."""
+    text = json.dumps(told, indent=2)
+    if keep is not None:
+        keep.write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        print(text)
+    else:
+        print_results()
+
+
 def _rounds(text: str) -> int:
     if not text.isdecimal() or not 2 <= int(text) <= 10_000:
         raise argparse.ArgumentTypeError("must be a number from 2 to 10000")

@@ -18,7 +18,7 @@ from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Subject, Teller, interleave
 from experiments.benchmarks.services import Services
 from graph.build import RECURSION_LIMIT, build
-from runs.drive import Workflow
+from runs.parts import Workflow
 
 NAME = "driver"
 STEPS = 5

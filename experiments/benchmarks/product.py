@@ -19,7 +19,8 @@ from onward_ledger.objects import Objects
 from runs import local_ledger, registry
 from runs.assembly import parts_for
 from runs.drain import Drain
-from runs.drive import Parts, Workflow, drive
+from runs.drive import drive
+from runs.parts import Parts, Workflow
 from runs.registry import NewRun, Status
 from runs.settings import Settings
 from runs.store import open_store

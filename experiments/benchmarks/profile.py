@@ -28,7 +28,7 @@ from onward_ledger.ledger import Ledger
 from onward_ledger.objects import Objects
 from onward_ledger.providers import providers_for
 from onward_ledger.store import SCHEMA, open_store
-from runs.drive import Workflow
+from runs.parts import Workflow
 
 TOP = 15
 WARM_UP = 3

@@ -21,7 +21,7 @@ from experiments.benchmarks.product import Product, product
 from experiments.benchmarks.rounds import Subject, Teller, interleave
 from experiments.benchmarks.server import Connection, wal_position
 from experiments.benchmarks.services import Services
-from runs.drive import Workflow
+from runs.parts import Workflow
 
 NAME = "steps"
 SHORT, MIDDLE, LONG = 5, 50, 500

@@ -19,8 +19,8 @@ from runs.foreign.specs import GraphSpec, specs_of
 from runs.registry import Run
 
 if TYPE_CHECKING:
-    from runs.drive import Seat
     from runs.foreign.workflow import ForeignWorkflow
+    from runs.parts import Seat
 
 VARIABLE = "ONWARD_GRAPH"  # a graph that drivers of runs started elsewhere, or before an edit, are to take
 

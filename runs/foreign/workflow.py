@@ -31,7 +31,7 @@ from runs.registry import Run
 from tools.files import Files, Ref
 
 if TYPE_CHECKING:
-    from runs.drive import Answers, Seat
+    from runs.parts import Answers, Seat
 
 # LangGraph's own, where neither the run nor the graph says otherwise.
 RECURSION_LIMIT = 10_007

@@ -27,7 +27,7 @@ from onward_ledger.objects import Objects
 from onward_ledger.values import Fence
 from runs import registry
 from runs.drain import Drain
-from runs.drive import Parts, Workflow
+from runs.parts import Parts, Workflow
 from runs.registry import NewRun, Run
 
 LEDGER_ID = "ledger of the test"
