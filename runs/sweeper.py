@@ -3,7 +3,7 @@
     many times a second    driven runs whose driver is gone or hangs       a hint, and the look noted in the lease row
     every second or so     queued runs whose hint was lost, page by page   a hint
     every second or so     the ledger's feed of decisions                  waiting runs are queued
-    every few seconds      this worker's own key and row                   taken again after a lost connection
+    every second or so     this worker's own key and row                   taken again after a lost connection
 
 It decides nothing about a run and never touches another's lock. All sweepers together look about as often, however many
 workers there are.
