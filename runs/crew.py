@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import signal
 import sys
@@ -23,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from runs.errors import Exit, RunError, ServiceUnreachable, UsageError
+from runs.forking import fork_context
 from runs.settings import Settings
-
-# What the fork server imports. A module that cannot be imported would be left out in silence: a test looks.
-PRELOADED = ["runs.crew_member"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +68,7 @@ class Crew:
         self._stopping = False
         self._members: dict[str, _Member] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(PRELOADED)
+        self._context = fork_context()
         self._life, self._ours = self._context.Pipe(duplex=False)
         self._log = settings.home / "drivers.log"
 

@@ -18,10 +18,10 @@ def main() -> int:
 
     die_with_parent(int(sys.argv[1]), sys.stdin.fileno())
     from experiments.soaking import registered
-    from runs import cli, crew
+    from runs import cli, forking
 
     assert registered.__name__ == PRELOADED
-    crew.PRELOADED.append(PRELOADED)
+    forking.PRELOADED.append(PRELOADED)
     return cli.main(["worker", "--output", "json", *sys.argv[2:]])
 
 

@@ -6,7 +6,6 @@ and reaping are done one at a time: `multiprocessing` reaps whatever has ended w
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -15,8 +14,9 @@ from typing import Any
 
 from onward_ledger.database import DatabaseError
 from onward_ledger.errors import LedgerError
-from runs.crew import PRELOADED, be_driver
+from runs.crew import be_driver
 from runs.errors import RunError, ServiceUnreachable
+from runs.forking import fork_context
 from runs.settings import Settings
 
 
@@ -80,8 +80,7 @@ class Drivers:
         self._graph = graph
         self._log = settings.home / "drivers.log"
         self._lock = threading.Lock()
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(PRELOADED)
+        self._context = fork_context()
         self._life, self._ours = self._context.Pipe(duplex=False)
 
     def warm_up(self) -> None:

@@ -32,13 +32,11 @@ def look(answer):
 
 # In a process of its own: the fork server is one for each process, and other tests have theirs in this one.
 SCENE = """
-import multiprocessing
-from runs import crew
+from runs.forking import fork_context
 from tests.integration.test_runs_crew import look
 
 if __name__ == "__main__":
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(crew.PRELOADED)
+    context = fork_context()
     answer, asked = context.Pipe(duplex=False)
     process = context.Process(target=look, args=(asked,))
     process.start()

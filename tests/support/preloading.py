@@ -1,19 +1,18 @@
 """What the fork server of a test's process imports.
 
 A process has one fork server, and whoever uses it first says what it imports. So everybody says the same: what any file
-of tests forks.
+of tests forks. The guard's tests run where nothing of ours but the ledger is installed, so this imports no package.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 
-from runs import crew
+from runs.forking import PRELOADED, fork_context
 
 _TEMPORAL = ["tests.support.temporal_world"] if importlib.util.find_spec("temporalio") is not None else []
 
-crew.PRELOADED += [
+PRELOADED += [
     "onward_ledger.serve",
     "pytest",
     "tests.support.git_repos",
@@ -23,5 +22,4 @@ crew.PRELOADED += [
     *_TEMPORAL,
 ]
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(crew.PRELOADED)
+CONTEXT = fork_context()
