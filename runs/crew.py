@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -24,6 +25,19 @@ from typing import Any
 from runs.errors import Exit, RunError, ServiceUnreachable, UsageError
 from runs.forking import fork_context
 from runs.settings import Settings
+
+# A driver that has left its run needs a moment to end.
+_LEAVE_SECONDS = 1.0
+_POLL_SECONDS = 0.02
+
+
+class Stand(StrEnum):
+    """How a run stands to a driver process of ours."""
+
+    HELD = "held"  # it has the run
+    HUNG = "hung"  # it has the run, and has let its lease run out
+    FREE = "free"  # nobody has it: the process has not claimed it yet, or has just left it
+    LOST = "lost"  # another one has it, or nobody is to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +60,8 @@ class _Member:
 
 
 class Crew:
-    """Up to `size` drives at once. `on_end` is told of each that has ended; `has_lost` says whether a driver has lost
-    its run, by its own silence or to another: (run_id, pid, seconds since it was started).
+    """Up to `size` drives at once. `on_end` is told of each that has ended; `stand` says how a run stands to a driver,
+    (run_id, pid), or None when nobody can say now. It may block.
 
     Belongs to one event loop. A drive outlives whoever waits for it: only the end of its process frees its place.
     """
@@ -57,13 +71,13 @@ class Crew:
         settings: Settings,
         size: int,
         on_end: Callable[[Drive], None],
-        has_lost: Callable[[str, int, float], bool],
+        stand: Callable[[str, int], Stand | None],
         graph: str | None = None,
     ) -> None:
         self._settings = settings
         self._graph = graph
         self._on_end = on_end
-        self._has_lost = has_lost
+        self._stand = stand
         self._places = asyncio.Semaphore(size)
         self._stopping = False
         self._members: dict[str, _Member] = {}
@@ -97,19 +111,36 @@ class Crew:
     async def drive(self, run_id: str) -> None:
         """Drive a run in a process of its own, when there is a place; returns when that process has ended.
 
-        Does nothing for a run that this crew drives already, unless that driver has lost it: one that hangs is ended,
-        or it would keep its place for ever. Whoever waits here may be cancelled: the drive goes on.
+        Does nothing for a run that this crew drives already. Whoever waits here may be cancelled: the drive goes on.
         """
         member = self._members.get(run_id)
-        if member is not None:
-            if not await asyncio.to_thread(self._has_lost, run_id, member.pid, time.monotonic() - member.since):
-                return
-            _send(member.pid, signal.SIGKILL)
-            await member.gone.wait()
+        if member is not None and not await self._make_way(run_id, member):
+            return
         task = asyncio.create_task(self._drive(run_id), name=f"drive {run_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await asyncio.shield(task)
+
+    async def _make_way(self, run_id: str, member: _Member) -> bool:
+        """Whether this driver is gone, so that another one is needed. One that hangs is ended; one that leaves, left.
+
+        One that has just been started is given the time to claim the run.
+        """
+        patience = time.monotonic() + _LEAVE_SECONDS
+        while not member.gone.is_set():
+            stand = await asyncio.to_thread(self._stand, run_id, member.pid)
+            if stand is Stand.FREE and (self._is_new(member) or time.monotonic() < patience):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(member.gone.wait(), _POLL_SECONDS)
+            elif stand in (Stand.FREE, Stand.HUNG):
+                _send(member.pid, signal.SIGKILL)
+                await member.gone.wait()
+            else:
+                return False
+        return True
+
+    def _is_new(self, member: _Member) -> bool:
+        return time.monotonic() - member.since < self._settings.lease_seconds
 
     async def _drive(self, run_id: str) -> None:
         async with self._places:
@@ -136,14 +167,16 @@ class Crew:
         process.start()
         return process
 
-    async def end_useless(self, is_useless: Callable[[str, int, float], bool]) -> None:
-        """End drivers that seem useless in two such looks: (run_id, pid, seconds since it was started).
+    async def end_useless(self) -> None:
+        """End drivers that have lost their run in two such looks.
 
         No hint tells this worker of a run that another one has taken from a driver of its own. Such a driver, if it
         hangs, would keep its place for ever. One that has just finished is given the time to leave.
         """
         for run_id, member in list(self._members.items()):
-            useless = await asyncio.to_thread(is_useless, run_id, member.pid, time.monotonic() - member.since)
+            if self._is_new(member):
+                continue
+            useless = await asyncio.to_thread(self._stand, run_id, member.pid) in (Stand.HUNG, Stand.LOST)
             if useless and member.suspect:
                 _send(member.pid, signal.SIGKILL)
             member.suspect = useless

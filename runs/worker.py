@@ -6,10 +6,14 @@ any moment. It is made of
     the queue      wakes it when there is a hint                           runs.dispatch
     the crew       one process for each run that it drives                 runs.crew
     the sweeper    finds what no hint tells of                             runs.sweeper
+    the feed       follows the ledger's decisions                          runs.feed
     its holder     a session lock that shows that it lives, and a row that says what it serves
 
 SIGTERM or Ctrl-C: it takes nothing new, asks its drivers to stop at the next super-step, and ends those that have not
 when the grace period is over. A second time: at once. A run that was handed back is queued, so another worker has it.
+
+A worker of somebody's graph whose file changes serves nothing that there is any more: it lets its drives go on to their
+end, and ends. Whoever supervises it starts one that serves what the file is by then.
 """
 
 from __future__ import annotations
@@ -25,10 +29,14 @@ import psycopg
 
 from onward_ledger.database import DatabaseError, statement
 from runs import events, local_ledger, registry
-from runs.crew import Crew, Drive
+from runs.crew import Crew, Drive, Stand
 from runs.dispatch import QueueLost, queue_worker
 from runs.errors import Exit, RunError, UsageError
+from runs.feed import Feed
+from runs.foreign.errors import GraphError
+from runs.foreign.serving import versions_of
 from runs.holder import PostgresHolder, host_name
+from runs.rounds import Troubles
 from runs.settings import Settings
 from runs.store import PostgresStore, open_store
 from runs.sweeper import Sweeper
@@ -81,26 +89,24 @@ class _Worker:
         self._store = store
         self._tell = tell
         self._asked = 0
+        self._outdated = False
         self._stop_queue: Callable[[], None] | None = None
 
     async def run(self, on_ready: Callable[[int], None]) -> int:
         with ExitStack() as stack:
-            self._crew = Crew(
-                self._settings, self._options.concurrency, self._ended, self._has_lost, self._options.graph
-            )
+            self._crew = Crew(self._settings, self._options.concurrency, self._ended, self._stand, self._options.graph)
             stack.callback(self._crew.close)
             self._crew.warm_up()
             self._database = stack.enter_context(closing(self._store.database("onward worker")))
             holder = stack.enter_context(closing(self._register()))
-            self._sweeper = self._sweep(holder)
-            stack.callback(self._sweeper.stop)
+            self._look_for_work(holder, stack)
             self._listen()
             on_ready(holder.holder_id)
-            looking = asyncio.create_task(self._look_after_crew())
+            looking = asyncio.create_task(self._look_after())
             await self._serve()
             await self._drain()
             looking.cancel()
-        return Exit.OK
+        return Exit.CONFLICT if self._outdated else Exit.OK
 
     def _register(self) -> PostgresHolder:
         holder = self._store.open_holder("worker")
@@ -114,18 +120,12 @@ class _Worker:
             )
         return holder
 
-    def _sweep(self, holder: PostgresHolder) -> Sweeper:
-        settings = self._settings
-        sweeper = Sweeper(
-            self._store,
-            holder,
-            list(self._options.versions),
-            lambda: local_ledger.connect(settings),
-            self._trouble,
-            self._mend,
-        )
-        sweeper.start()
-        return sweeper
+    def _look_for_work(self, holder: PostgresHolder, stack: ExitStack) -> None:
+        troubles, settings = Troubles(self._trouble), self._settings
+        self._sweeper = Sweeper(self._store, holder, list(self._options.versions), troubles, self._mend)
+        for part in (self._sweeper, Feed(self._database, lambda: local_ledger.connect(settings), troubles)):
+            part.start()
+            stack.callback(part.stop)
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,37 +134,67 @@ class _Worker:
 
     def _asked_to_stop(self) -> None:
         self._asked += 1
-        self._crew.take_nothing_new()
+        self._take_nothing_new()
         if self._asked == 1:
             busy = len(self._crew.busy)
             self._tell(f"Stopping: {busy} drives finish their step." if busy else "Stopping.")
-            if self._stop_queue is not None:
-                self._stop_queue()
             self._crew.signal(signal.SIGTERM)
         else:
             self._tell("Stopping at once.")
             self._crew.signal(signal.SIGKILL)
 
+    def _take_nothing_new(self) -> None:
+        self._crew.take_nothing_new()
+        if self._stop_queue is not None:
+            self._stop_queue()
+
+    @property
+    def _stopping(self) -> bool:
+        return self._asked > 0 or self._outdated
+
     async def _serve(self) -> None:
-        """Listen to the queue until asked to stop. A queue that is lost does not touch what is driven."""
-        while not self._asked:
+        """Listen to the queue until it is time to stop. A queue that is lost does not touch what is driven."""
+        while not self._stopping:
             app, queue = queue_worker(self._store, self._options.versions, self._options.concurrency, self._crew.drive)
             self._stop_queue = queue.stop
             try:
                 async with app.open_async():
-                    if not self._asked:  # a queue forgets a request to stop that came before it runs
+                    if not self._stopping:  # a queue forgets a request to stop that came before it runs
                         await queue.run()
             except (QueueLost, psycopg.Error):
                 pass  # the sweeper tells of a database that does not answer
-            if not self._asked:
+            if not self._stopping:
                 await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def _look_after_crew(self) -> None:
+    async def _look_after(self) -> None:
+        differed = False
         while True:
             await asyncio.sleep(_LOOK_AFTER_SECONDS)
-            await self._crew.end_useless(self._is_useless)
+            await self._crew.end_useless()
+            differs = not self._stopping and await asyncio.to_thread(self._graph_differs)
+            if differs and differed:  # a look may have met a file that is being written
+                self._outdate()
+            differed = differs
+
+    def _graph_differs(self) -> bool:
+        graph = self._options.graph
+        try:
+            return graph is not None and versions_of(graph) != self._options.versions
+        except GraphError:
+            return True
+
+    def _outdate(self) -> None:
+        self._outdated = True
+        busy = len(self._crew.busy)
+        self._tell(
+            f"{self._options.graph} is not what it was when this worker was started. This worker takes nothing new and "
+            f"ends{f' behind its {busy} drives' if busy else ''}; start one for what the graph is now."
+        )
+        self._take_nothing_new()
 
     async def _drain(self) -> None:
+        while not self._asked and not await self._crew.ended(_LOOK_AFTER_SECONDS):
+            pass  # outdated, and not asked to stop: there is no hurry
         if not await self._crew.ended(self._options.grace_seconds):
             self._tell(f"Ending {len(self._crew.busy)} drives that have not stopped; their steps run again elsewhere.")
             self._crew.signal(signal.SIGKILL)
@@ -186,25 +216,11 @@ class _Worker:
                 statement("lock_run", run_id=drive.run_id), *events.numbered(drive.run_id, "driver_ended", data)
             )
 
-    def _has_lost(self, run_id: str, pid: int, seconds: float) -> bool:
-        """Whether this driver of ours no longer has its run. One that has just been started has not claimed it yet."""
+    def _stand(self, run_id: str, pid: int) -> Stand | None:
         try:
-            run = registry.get(self._database, run_id)
+            return stand(registry.get(self._database, run_id), pid)
         except (DatabaseError, RunError):
-            return False
-        if _is_driven_by(run, pid):
-            return run.driver == "hanging"
-        return seconds > self._settings.lease_seconds
-
-    def _is_useless(self, run_id: str, pid: int, seconds: float) -> bool:
-        """Whether this driver of ours hangs in a run that is another's by now, or over."""
-        if seconds < self._settings.lease_seconds:
-            return False
-        try:
-            run = registry.get(self._database, run_id)
-        except (DatabaseError, RunError):
-            return False
-        return run.driver == "hanging" if _is_driven_by(run, pid) else run.status is not registry.Status.QUEUED
+            return None
 
     def _trouble(self, what: str, error: Exception | None) -> None:
         if error is None:
@@ -221,9 +237,13 @@ class _Worker:
                 local_postgres.ensure(self._settings.home)
 
 
-def _is_driven_by(run: registry.Run, pid: int) -> bool:
-    """Whether that process of this machine has the run; elsewhere the same number is another process."""
-    return run.pid == pid and run.host == host_name()
+def stand(run: registry.Run, pid: int) -> Stand:
+    """How the run stands to that process of this machine. One whose session was lost may come back within its lease."""
+    if run.driven and run.pid == pid and run.host == host_name():  # elsewhere the same number is another process
+        return Stand.HELD if run.expires_at is not None and run.expires_at > run.now_at else Stand.HUNG
+    if run.status is registry.Status.QUEUED or run.driver in ("gone", "hanging"):
+        return Stand.FREE
+    return Stand.LOST
 
 
 def _how(code: int) -> str:

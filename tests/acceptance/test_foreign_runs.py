@@ -120,19 +120,22 @@ def test_the_script_of_the_page_runs(script: str, shop: Path, database_url: str)
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
+SLOW = (
+    "import os, time\nfrom pathlib import Path\nfrom typing import TypedDict\n"
+    "from langgraph.graph import START, StateGraph\n"
+    "class State(TypedDict, total=False):\n    pids: list\n"
+    "def first(state):\n    return {'pids': [os.getpid()]}\n"
+    "def second(state):\n"
+    "    while Path('hold').exists():\n        Path('at').write_text(str(os.getpid()))\n        time.sleep(0.02)\n"
+    "    return {'pids': [*state['pids'], os.getpid()]}\n"
+    "graph = StateGraph(State)\ngraph.add_node(first)\ngraph.add_node(second)\n"
+    "graph.add_edge(START, 'first')\ngraph.add_edge('first', 'second')\n"
+)
+
+
 @pytest.mark.campaign
 def test_workers_serve_a_graph_and_take_over_from_one_that_is_killed(postgres_cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "slow.py").write_text(
-        "import os, time\nfrom pathlib import Path\nfrom typing import TypedDict\n"
-        "from langgraph.graph import START, StateGraph\n"
-        "class State(TypedDict, total=False):\n    pids: list\n"
-        "def first(state):\n    return {'pids': [os.getpid()]}\n"
-        "def second(state):\n"
-        "    while Path('hold').exists():\n        Path('at').write_text(str(os.getpid()))\n        time.sleep(0.02)\n"
-        "    return {'pids': [*state['pids'], os.getpid()]}\n"
-        "graph = StateGraph(State)\ngraph.add_node(first)\ngraph.add_node(second)\n"
-        "graph.add_edge(START, 'first')\ngraph.add_edge('first', 'second')\n"
-    )
+    (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "hold").touch()
     words = ("worker", "--graph", "slow.py:graph@7", "--concurrency", "1", "-o", "json")
     workers = [postgres_cli.start(*words, cwd=tmp_path) for _ in range(2)]
@@ -159,6 +162,34 @@ def test_workers_serve_a_graph_and_take_over_from_one_that_is_killed(postgres_cl
             worker.signal(signal.SIGTERM)
         for worker in workers:
             worker.end()
+
+
+@pytest.mark.campaign
+def test_a_worker_whose_graph_has_changed_ends_behind_what_it_drives(postgres_cli: Cli, tmp_path: Path) -> None:
+    """It could serve nothing any more: it would be asked, and refuse, once a second."""
+    file, hold, at = (tmp_path / name for name in ("slow.py", "hold", "at"))
+    file.write_text(SLOW)
+    hold.touch()
+    worker = postgres_cli.start("worker", "--graph", "slow.py:graph", "-o", "json", cwd=tmp_path)
+    try:
+        (version,) = ready(worker)["versions"]
+        words = ("run", "--graph", "slow.py:graph", "--input", "{}", "--queue")
+        run = postgres_cli.json(*words, cwd=tmp_path)
+        assert run["workflow_version"] == version
+        until(lambda: at.exists() and at.read_text())
+        file.write_text(SLOW + "# another text\n")
+        later = until(
+            lambda: (found := postgres_cli.json(*words, cwd=tmp_path))["workflow_version"] != version and found
+        )
+        worker.says("is not what it was when this worker was started")
+        assert worker.process.poll() is None  # its drive goes on
+        hold.unlink()
+        assert worker.process.wait(60) == 4
+        assert postgres_cli.json("show", run["run_id"])["status"] == "succeeded"
+        assert postgres_cli.json("show", later["run_id"])["status"] == "queued"
+    finally:
+        worker.signal(signal.SIGTERM)
+        worker.end()
 
 
 def ready(worker: Running) -> Any:

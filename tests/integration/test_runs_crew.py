@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runs import crew
-from runs.crew import Crew, Drive
+from runs.crew import Crew, Drive, Stand
 from runs.settings import Settings
 
 
@@ -76,9 +76,9 @@ def settings(tmp_path):
     return Settings(home=tmp_path)
 
 
-def a_crew(settings, monkeypatch, ended, *, size=1, lost=False):
+def a_crew(settings, monkeypatch, ended, *, size=1, stand=lambda run_id, pid: Stand.HELD):
     monkeypatch.setattr(crew, "be_driver", hang)
-    return Crew(settings, size, ended.append, lambda run_id, pid, seconds: lost)
+    return Crew(settings, size, ended.append, stand)
 
 
 async def started(settings, run_id):
@@ -119,12 +119,13 @@ def test_a_drive_outlives_whoever_waits_for_it_and_its_end_is_told(settings, mon
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_driver_that_hangs_is_ended_when_its_run_is_to_be_driven_again(settings, monkeypatch, lost):
+@pytest.mark.parametrize("stand", [Stand.HUNG, Stand.HELD, Stand.LOST, None])
+def test_a_driver_that_hangs_is_ended_when_its_run_is_to_be_driven_again(settings, monkeypatch, stand):
     ended: list[Drive] = []
+    lost = stand is Stand.HUNG
 
     async def scene():
-        made = a_crew(settings, monkeypatch, ended, lost=lost)
+        made = a_crew(settings, monkeypatch, ended, stand=lambda run_id, pid: stand)
         first = asyncio.create_task(made.drive("a"))
         pid = await started(settings, "a")
         os.kill(pid, signal.SIGSTOP)
@@ -138,6 +139,71 @@ def test_a_driver_that_hangs_is_ended_when_its_run_is_to_be_driven_again(setting
             assert ended == []
         os.kill(pid, signal.SIGKILL) if not lost else made.signal(signal.SIGKILL)
         await asyncio.gather(first, again)
+        made.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.timeout(60)
+def test_a_hint_for_a_run_whose_driver_is_just_leaving_is_not_lost(settings, monkeypatch):
+    """It waits until that driver has gone, and is then served by a new one."""
+    ended: list[Drive] = []
+    asked = threading.Event()
+
+    def stand(run_id, pid):
+        asked.set()
+        return Stand.FREE
+
+    async def scene():
+        made = a_crew(settings, monkeypatch, ended, stand=stand)
+        first = asyncio.create_task(made.drive("a"))
+        pid = await started(settings, "a")
+        (settings.home / "a").unlink()
+        again = asyncio.create_task(made.drive("a"))
+        assert await asyncio.to_thread(asked.wait, 10)
+        assert (made.busy, ended) == (["a"], [])  # it is waited for, and not ended
+        os.kill(pid, signal.SIGTERM)
+        second = await started(settings, "a")
+        assert second != pid
+        made.signal(signal.SIGTERM)
+        await asyncio.gather(first, again)
+        made.close()
+        return pid, second
+
+    both = asyncio.run(scene())
+    assert [(drive.pid, drive.exit_code) for drive in ended] == [(pid, -signal.SIGTERM) for pid in both]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("lease", "is_ended"), [(0.5, True), (600.0, False)])
+def test_one_that_never_claims_its_run_is_ended_behind_the_length_of_a_lease(tmp_path, monkeypatch, lease, is_ended):
+    """As one that was stopped before it claimed: until then it may be about to."""
+    ended: list[Drive] = []
+    looks, many = [], threading.Event()
+    monkeypatch.setattr(crew, "_LEAVE_SECONDS", 0.05)
+
+    def stand(run_id, pid):
+        looks.append(run_id)
+        if len(looks) == 20:
+            many.set()
+        return Stand.FREE
+
+    async def scene():
+        settings = Settings(home=tmp_path, lease_seconds=lease)
+        made = a_crew(settings, monkeypatch, ended, stand=stand)
+        first = asyncio.create_task(made.drive("a"))
+        pid = await started(settings, "a")
+        (tmp_path / "a").unlink()
+        again = asyncio.create_task(made.drive("a"))
+        if is_ended:
+            assert await started(settings, "a") != pid
+            assert [drive.pid for drive in ended] == [pid]
+        else:
+            assert await asyncio.to_thread(many.wait, 30)
+            assert (made.busy, ended) == (["a"], [])
+            again.cancel()
+        made.signal(signal.SIGKILL)
+        await asyncio.gather(first, again, return_exceptions=True)
         made.close()
 
     asyncio.run(scene())

@@ -15,7 +15,7 @@ from runs.errors import DrivenElsewhere, RunNotFound
 from runs.holder import RETAKE_SECONDS, SqliteHolder, host_name, is_that_process, process_started
 from runs.store import PostgresStore, SqliteStore
 from tests.support.runs_processes import Child, spec_of, store_of
-from tests.support.runs_world import new_run, until
+from tests.support.runs_world import close, is_alive, new_run, until
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
@@ -63,12 +63,6 @@ def server_is_old(store, monkeypatch):
 
 def claim(store, database, run, holder, **more):
     return lease.claim(store, database, run.run_id, holder, lease_seconds=LEASE, **more)
-
-
-def close(holder, store):
-    """End a holder, and wait until the server has noticed (milliseconds)."""
-    holder.close()
-    until(lambda: not _alive(store)(holder.holder_id))
 
 
 def elsewhere(monkeypatch):
@@ -315,28 +309,15 @@ def test_a_killed_process_stops_being_alive_at_once(store, database, tmp_path):
     child = Child(hold, tmp_path / "child", spec_of(store))
     child.reached("work")
     holder_id = int((child.folder / "holder").read_text())
-    alive = _alive(store)
+    alive = is_alive(store)
     assert alive(holder_id)
     assert not alive(holder_id + 1000)
     child.kill()
     until(lambda: not alive(holder_id), 2)
 
 
-def _alive(store):
-    if store.kind == "sqlite":
-        from runs.holder import lock_is_held
-
-        return lambda holder_id: lock_is_held(store.locks, holder_id)
-
-    def alive(holder_id):
-        with psycopg.connect(store.dsn, options="-c search_path=onward") as connection:
-            return connection.execute("select onward_holder_alive(%s)", (holder_id,)).fetchone()[0]
-
-    return alive
-
-
 def test_a_holder_that_loses_its_connection_takes_its_key_again(postgres_store, objects, tmp_path):
-    alive = _alive(postgres_store)
+    alive = is_alive(postgres_store)
     with closing(postgres_store.database()) as database:
         run = new_run(database, objects, tmp_path)
         holder = postgres_store.open_holder("test")
@@ -375,7 +356,7 @@ def test_a_sqlite_holder_leaves_no_file_and_a_dead_one_s_is_removed(sqlite_store
     holder.close()
     assert list(sqlite_store.locks.iterdir()) == []
     (sqlite_store.locks / "holder-77.lock").touch()
-    assert not _alive(sqlite_store)(77)
+    assert not is_alive(sqlite_store)(77)
     assert list(sqlite_store.locks.iterdir()) == []
     assert isinstance(holder, SqliteHolder)
 

@@ -14,7 +14,7 @@ from runs import lease, registry
 from runs.dispatch import queue_worker
 from runs.queue_tables import set_up_queue
 from runs.store import POSTGRES_ENGINE, PostgresStore
-from tests.support.runs_world import VERSION, new_run
+from tests.support.runs_world import VERSION, close, new_run
 
 pytest_plugins = ("tests.support.runs_fixtures",)
 
@@ -106,7 +106,7 @@ def test_there_is_one_waiting_hint_for_a_run_and_it_is_due_as_soon_as_any_of_the
         row = connection.execute("select scheduled_at - now() as pause from procrastinate_jobs").fetchone()
     assert row["pause"] < timedelta(seconds=31)
     again = registry.get(database, run.run_id)
-    holder.close()
+    close(holder, store)
     holder, taken = claimed(store, database, again)
     with database.transaction() as tx:
         tx.send("lock_run", run_id=run.run_id)
@@ -130,7 +130,7 @@ def test_a_run_whose_driver_is_gone_is_hinted_once_a_second_by_all_sweepers_toge
     holder, _ = claimed(store, database, run)
     take_jobs(database)
     assert ask(database, "hint_takeable", versions=[VERSION]) == []  # its driver lives
-    holder.close()
+    close(holder, store)
     assert [row["run_id"] for row in ask(database, "hint_takeable", versions=[VERSION])] == [run.run_id]
     assert ask(database, "hint_takeable", versions=[VERSION]) == []  # just noted, by whichever worker
     assert [job[2] for job in jobs(database)] == ["doing", "todo"]
@@ -143,7 +143,7 @@ def test_a_run_whose_driver_is_gone_is_hinted_once_a_second_by_all_sweepers_toge
 def test_a_run_of_a_version_that_is_not_served_is_left_alone(store, database, make):
     run = make()
     holder, _ = claimed(store, database, run)
-    holder.close()
+    close(holder, store)
     take_jobs(database)
     assert ask(database, "hint_takeable", versions=["other"]) == []
     lost = ask(database, "hint_unhinted", versions=["other"], after="", limit=10)
@@ -153,7 +153,7 @@ def test_a_run_of_a_version_that_is_not_served_is_left_alone(store, database, ma
 def test_a_take_over_in_progress_is_not_waited_for(store, database, make):
     run = make()
     holder, _ = claimed(store, database, run)
-    holder.close()
+    close(holder, store)
     with database.transaction() as tx:
         assert tx.one("lock_lease", run_id=run.run_id) is not None
         with closing(store.database()) as sweeper:
@@ -168,14 +168,14 @@ def test_the_sweeper_s_look_is_the_first_of_the_two(store, database, make, monke
     monkeypatch.setattr(lease.time, "sleep", slept.append)
     run = make()
     holder, _ = claimed(store, database, run)
-    holder.close()
+    close(holder, store)
     still = PostgresStore(store.dsn, clock=database.now())  # the clock that decides stands still
     with closing(still.database()) as then:
         if ago is not None:
             with then.connection() as connection:
                 connection.execute("update leases set missed_at = onward_now() - make_interval(secs => %s)", (ago,))
         holder, taken = claimed(still, then, run)
-        holder.close()
+        close(holder, store)
     assert taken.why == "gone"
     assert slept == [pytest.approx(waits, abs=0.001)]
 

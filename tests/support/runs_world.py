@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
+import psycopg
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
@@ -27,6 +28,7 @@ from onward_ledger.objects import Objects
 from onward_ledger.values import Fence
 from runs import registry
 from runs.drain import Drain
+from runs.holder import lock_is_held
 from runs.parts import Parts, Workflow
 from runs.registry import NewRun, Run
 
@@ -293,6 +295,24 @@ def until(condition: Callable[[], Any], seconds: float = 15.0) -> Any:
             return found
         assert time.monotonic() < deadline, "the condition did not come"
         time.sleep(0.01)
+
+
+def is_alive(store: Any) -> Callable[[int], bool]:
+    """What a store says of a holder, by its id: whether it lives."""
+    if store.kind == "sqlite":
+        return lambda holder_id: lock_is_held(store.locks, holder_id)
+
+    def alive(holder_id: int) -> bool:
+        with psycopg.connect(store.dsn, options="-c search_path=onward") as connection:
+            return connection.execute("select onward_holder_alive(%s)", (holder_id,)).fetchone()[0]
+
+    return alive
+
+
+def close(holder: Any, store: Any) -> None:
+    """End a holder, and wait until the server has noticed (milliseconds, on a machine that is not busy)."""
+    holder.close()
+    until(lambda: not is_alive(store)(holder.holder_id))
 
 
 def digest(text: str) -> str:
