@@ -101,8 +101,10 @@ def _first(lab: Lab, tell: Callable[[str], None], name: str = "no-fault-1") -> t
     refuse(ran)
     assert ran.told is not None or ran.state != "finished"
     asynchronous = bool(ran.told and ran.told.asynchronous)
-    if ran.state == "failed" and not asynchronous and any(word in ran.trouble.lower() for word in _ONLY_ASYNC):
+    missed = ran.state == "failed" and not asynchronous and any(word in ran.trouble.lower() for word in _ONLY_ASYNC)
+    if lab.target.asynchronous is None and (asynchronous or missed):
         tell("it can only be run with ainvoke")
+    if missed:
         return _first(lab.for_target(asynchronous=True), tell, f"{name}-ainvoke")
     return lab.for_target(asynchronous=asynchronous), _finish(lab, thread_id, name, before, ran)
 

@@ -6,7 +6,6 @@ import subprocess
 import time
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -25,6 +24,7 @@ from onward_ledger.providers.interface import (
     Refused,
     Several,
 )
+from tests.support.cli_world import wait_until_gone
 from tests.support.configured import killed_in_the_send, ledger_over, perform
 from tests.support.git_repos import Repository, commit_action, file, provider_of
 from tests.support.git_server import PASSWORD, USER, git_server
@@ -341,21 +341,8 @@ def test_a_timeout_kills_git_and_what_it_started_and_the_outcome_is_unknown(prov
     with pytest.raises(GitFailed, match="push did not end in time"):
         provider.send(wanted, deadline)
     assert deadline.remaining > -5
-    assert_gone(int((tmp_path / "hook").read_text()))
+    wait_until_gone(int((tmp_path / "hook").read_text()))
     assert provider.lookup(wanted) == Absent()
-
-
-def assert_gone(pid):
-    end = time.monotonic() + 10
-    while time.monotonic() < end:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        if "(sh) Z" in Path(f"/proc/{pid}/stat").read_text():
-            return
-        time.sleep(0.02)
-    raise AssertionError("the hook is still there")
 
 
 # What a killed service leaves. The boundaries are those of the git commands, and those that a server's hooks show.

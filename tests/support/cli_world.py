@@ -142,7 +142,7 @@ def is_gone(pid: int) -> bool:
     """Whether a process has ended (a zombie has)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may go between the opening and the reading
         return True
 
 
