@@ -71,6 +71,8 @@ def role_of(thread: threading.Thread) -> str:
 # Threads that act by the clock: the driver's heartbeat; the ledger's look whether its session lives, its rounds through
 # the outbox and through what is unsettled, and its look whether the database remembers.
 BY_THE_CLOCK = ("heartbeat", "ledger-liveness", "ledger-dispatcher", "ledger-sweeper", "ledger-watch")
+# Threads that act only where others are slow: the one that looks who blocks a claim. No run can be made to pass them.
+BY_CHANCE = ("claim-clearer",)
 
 
 class Operation:

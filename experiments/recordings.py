@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.boundaries import BY_THE_CLOCK, Boundary, Moment, moments, read_recording
+from experiments.boundaries import BY_CHANCE, BY_THE_CLOCK, Boundary, Moment, moments, read_recording
 from experiments.case import Case
 from experiments.errors import NotRun
 from experiments.lane import STOP_SECONDS, Lane
@@ -24,10 +24,11 @@ class Recording:
     moments: tuple[Moment, ...]
 
     @classmethod
-    def of(cls, recorded: Sequence[Boundary]) -> Recording:
-        """Without what only time decides: how often a thread that acts by the clock does so. Once is kept."""
-        kept = tuple(b for b in recorded if b.side != "at" and (b.role not in BY_THE_CLOCK or b.occurrence == 1))
-        return cls(boundaries=kept, moments=moments(kept))
+    def of(cls, recorded: Sequence[Boundary], *, once: Sequence[str] = BY_THE_CLOCK) -> Recording:
+        """Without what only time decides: how often a thread of the roles `once` does the same. The first is kept."""
+        kept = (b for b in recorded if b.side != "at" and b.role not in BY_CHANCE)
+        counted = tuple(b for b in kept if b.role not in once or b.occurrence == 1)
+        return cls(boundaries=counted, moments=moments(counted))
 
     @property
     def shape(self) -> tuple[str, ...]:
@@ -67,7 +68,8 @@ def record_ledger(workload: Workload, lane: Lane) -> Recording:
     if not serving.ends_within(STOP_SECONDS):
         raise NotRun("The ledger of the experiment does not stop when it is asked to.")
     lane.ledger.wait_until_back()
-    return Recording.of(read_recording(file))
+    # How many connections its pool opens depends on which requests meet.
+    return Recording.of(read_recording(file), once=(*BY_THE_CLOCK, "pool"))
 
 
 def _expect_end(end: str | None, name: str) -> None:

@@ -117,7 +117,9 @@ class PostgresStore:
         with database.transaction() as tx:
             tx.with_statements(POSTGRES_ENGINE).send("limit_lock_wait", milliseconds=LONGEST_LOCK_WAIT_MS)
             pid = tx.connection.info.backend_pid
-            clearer = threading.Thread(target=_clear_the_way, args=(database, pid, name, done), daemon=True)
+            clearer = threading.Thread(
+                target=_clear_the_way, args=(database, pid, name, done), name="claim-clearer", daemon=True
+            )
             clearer.start()
             try:
                 yield tx
@@ -189,7 +191,7 @@ def _clearing_the_file(store: SqliteStore, run: Run | None) -> Generator[None]:
             for pid, started in _stopped_drivers(store):
                 kill_process(pid, started)
 
-    clearer = threading.Thread(target=clear, daemon=True)
+    clearer = threading.Thread(target=clear, name="claim-clearer", daemon=True)
     clearer.start()
     try:
         yield

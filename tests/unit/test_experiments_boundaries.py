@@ -225,7 +225,7 @@ def test_every_boundary_belongs_to_one_moment() -> None:
     assert sorted(found) == sorted(recording)
 
 
-# --- recordings of a driver -------------------------------------------------------------------------------------------
+# --- recordings of a process ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", BY_THE_CLOCK)
@@ -238,3 +238,14 @@ def test_of_what_the_clock_does_the_first_counts_since_time_decides_about_the_ot
     assert [moment.boundary for moment in recording.role("main")] == [before("x"), after("x")]
     assert recording.role("send") == ()
     assert recording.shape == ("before x (main)", *map(str, beats[:2]), "after x (main)")
+
+
+def test_how_often_a_pool_connects_is_kept_unless_it_depends_on_which_requests_meet() -> None:
+    connects = [side("connect to Postgres", n, "pool") for n in (1, 2) for side in (before, after)]
+    assert Recording.of(connects).boundaries == tuple(connects)
+    assert Recording.of(connects, once=("pool",)).boundaries == tuple(connects[:2])
+
+
+def test_what_only_a_slow_machine_does_is_left_out() -> None:
+    clearing = [side("connect to Postgres", 1, "claim-clearer") for side in (before, after)]
+    assert Recording.of([before("x"), *clearing, after("x")]).boundaries == (before("x"), after("x"))
