@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import IO
 
@@ -28,7 +27,6 @@ from runs.errors import Exit, RunError
 from runs.holder import process_started
 from runs.settings import Settings
 
-ROOT = Path(__file__).resolve().parent.parent
 LOOK_SECONDS = 0.25
 # A worker that ends at once again and again is started after these pauses; one that lived for a while, at once.
 PAUSES_SECONDS = (0.0, 0.5, 2.0, 8.0, 30.0)
@@ -151,11 +149,12 @@ class Supervisor:
         graph = () if options.graph is None else ("--graph", options.graph)
         worker.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "runs.cli", "worker", "--output", "json", "--store", self._settings.store),
+                # A worker works where `onward up` was typed: graphs are named from there (-P: modules are not).
+                *(sys.executable, "-P", "-m", "runs.cli", "worker", "--output", "json"),
+                *("--store", self._settings.store),
                 *("--concurrency", str(options.concurrency), "--grace", str(options.grace_seconds), *graph),
                 *("--owner", str(os.getpid()), "--owner-pipe", str(self._life)),
             ],
-            cwd=ROOT,
             env={**os.environ, "ONWARD_HOME": str(self._settings.home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ import threading
 from runs.commands.output import say
 from runs.commands.services import settings_for
 from runs.errors import UsageError
+from runs.foreign.serving import versions_of
 from runs.settings import prepare_home
 from runs.supervisor import Options, Supervisor
 
@@ -18,6 +19,8 @@ def up(*, workers: int, concurrency: int, grace: float, graph: str | None) -> in
     settings = settings_for(None)
     if settings.store != "postgres":
         raise UsageError("Workers need Postgres. Unset ONWARD_STORE, or set it to postgres.")
+    if graph is not None:
+        versions_of(graph)  # what is wrong with it is said here, and not by each worker again and again
     prepare_home(settings)
     width = len(f"worker {workers}")
 

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.timeout(240)
 class Up:
     """The supervisor in a process of its own; what it has said so far."""
 
-    def __init__(self, environment, *words):
+    def __init__(self, environment, *words, cwd=ROOT):
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "runs.cli", "up", *words],
-            cwd=ROOT,
+            [sys.executable, "-P", "-m", "runs.cli", "up", *words],
+            cwd=cwd,
             env=environment,
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -106,6 +106,37 @@ def test_workers_end_with_a_supervisor_that_is_killed(cli):
     up.close()
     _, alive = psutil.wait_procs(workers, timeout=20)
     assert alive == []
+
+
+GRAPH = """
+from langgraph.graph import START, StateGraph
+graph = StateGraph(dict)
+graph.add_node("only", lambda state: {"answer": 42})
+graph.add_edge(START, "only")
+"""
+
+
+@pytest.mark.campaign
+def test_graphs_are_named_from_where_it_was_typed_and_one_that_changes_is_served_anew(cli, tmp_path):
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "tiny.py").write_text(GRAPH)
+    (folder / "runs.py").write_text("raise AssertionError('a module of theirs was taken for ours')")
+    up = Up(cli.environment(), "--workers", "1", "--graph", "tiny.py:graph", cwd=folder)
+    try:
+        first = up.heard("ready for", "graph:graph@").rpartition(" ")[2]
+        (folder / "tiny.py").write_text(GRAPH.replace("42", "43"))
+        up.heard("ended (exit code 4); again at once")
+        up.heard("was started. This worker takes nothing new")
+        deadline = time.monotonic() + 60
+        while not (again := [line for line in list(up.said) if "ready for" in line][1:]):
+            assert time.monotonic() < deadline, up.said
+            time.sleep(0.05)
+        assert again[0].rpartition(" ")[2] != first
+    finally:
+        up.close()
+    refused = cli("up", "--graph", "nothing.py:graph")
+    assert (refused.code, "there is no file nothing.py" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", [("up",), ("worker",)])
