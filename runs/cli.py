@@ -99,6 +99,12 @@ def run(
     """Analyse a workbook and publish a checked report. Starts what it needs; Ctrl-C stops at a safe place.
 
     With --graph, run a LangGraph graph of your own instead.
+
+    \b
+    onward run book.xlsx                                       up to the question whether to publish
+    onward run book.csv --ask "total revenue by region" --approve
+    onward run book.xlsx --queue                               leave it to a worker
+    onward run --graph agent.py:graph --input '{"order_id": "7"}'
     """
     if graph is not None:
         from runs.commands import start_graph
@@ -157,7 +163,12 @@ def migrate(
     store: Store = None,
     output: Output = "table",
 ) -> int:
-    """Bring a waiting run to another workflow version. A dry run first; refuses what cannot go on, with the reason."""
+    """Bring a waiting run to another workflow version. A dry run first; refuses what cannot go on, with the reason.
+
+    \b
+    onward migrate RUN_ID --to 2             what would change; nothing is touched
+    onward migrate RUN_ID --to 2 --apply     change it, checkpoint and row in one commit
+    """
     from runs.commands import migrate
 
     return migrate.migrate(run_id, to=to, apply=apply, store=store, output=output)
@@ -175,7 +186,13 @@ def fork(
     store: Store = None,
     output: Output = "table",
 ) -> int:
-    """Start a new run where another one stood, with something changed. Effects and approvals are the fork's own."""
+    """Start a new run where another one stood, with something changed. Effects and approvals are the fork's own.
+
+    \b
+    onward fork RUN_ID --from write_draft                             the same once more
+    onward fork RUN_ID --from analyze --set model=openai:gpt-5        with another model
+    onward fork RUN_ID --from write_draft --queue                     left to a worker
+    """
     from runs.commands import fork
 
     request = fork.Request(run_id=run_id, step=from_, settings=set_ or (), queue=queue)
@@ -192,7 +209,15 @@ def cancel(
     store: Store = None,
     output: Output = "table",
 ) -> int:
-    """Stop a run for good. What was not sent is withdrawn, what was sent is listed and taken back where it can be."""
+    """Stop a run for good. What was not sent is withdrawn, what was sent is listed and taken back where it can be.
+
+    Exit code 0: cancelled, or asked for while a living driver stops it. 4: too late, or ended otherwise. 8: cancelled,
+    and of an effect nobody knows whether it happened.
+
+    \b
+    onward cancel RUN_ID --reason "wrong quarter"
+    onward cancel RUN_ID --wait              until it has stopped
+    """
     from runs.commands import cancel
 
     return cancel.cancel(run_id, reason=reason, wait=wait, store=store, output=output)

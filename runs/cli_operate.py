@@ -29,7 +29,18 @@ def worker(
     store: Store = None,
     output: Output = "table",
 ) -> int:
-    """Drive queued runs, and take over runs whose driver is gone. Start as many as you like, on any machine."""
+    """Drive queued runs, and take over runs whose driver is gone. Start as many as you like, on any machine.
+
+    Workers share Postgres (DATABASE_URL), the ledger (ONWARD_LEDGER_URL, ONWARD_LEDGER_TOKEN) and the object store
+    (ONWARD_OBJECTS); on one machine nothing has to be set. At SIGTERM or Ctrl-C each driver finishes its step and hands
+    its run back, a second time they end at once. SIGKILL loses nothing.
+
+    \b
+    onward worker --concurrency 8            serve the workflow versions of this release
+    onward worker --graph agent.py:graph     serve a graph of your own; ends with exit code 4 when its file changes
+    onward run sales.xlsx --queue            leave a run to whoever is up
+    onward list                              which runs there are, and which nobody serves
+    """
     from runs.commands import work
 
     return work.worker(
@@ -57,7 +68,16 @@ def up(
         typer.Option("--graph", metavar="FILE.py:NAME", help="Serve graphs of your own; also langgraph.json."),
     ] = None,
 ) -> int:
-    """Run Postgres, the ledger and workers in this terminal. Ctrl-C stops them all; runs are handed back."""
+    """Run Postgres, the ledger and workers in this terminal. Ctrl-C stops them all; runs are handed back.
+
+    Whatever ends is started again. Postgres and the ledger are started only where DATABASE_URL and ONWARD_LEDGER_URL do
+    not name others.
+
+    \b
+    onward up --workers 2 --concurrency 4
+    onward up --graph agent.py:graph         workers for a graph of your own
+    onward run sales.xlsx --queue            in another terminal
+    """
     from runs.commands import up
 
     return up.up(workers=workers, concurrency=concurrency, grace=grace, graph=graph)
@@ -91,7 +111,15 @@ def prune(
     store: Store = None,
     output: Output = "table",
 ) -> int:
-    """Remove by age what is over. Finished runs, their checkpoints, events and files; reports stay."""
+    """Remove by age what is over. Finished runs, their checkpoints, events and files; reports stay.
+
+    Driven runs are left alone. What the ledger keeps is removed by `onward-ledger prune`.
+
+    \b
+    onward prune --older-than 90d                       what would go
+    onward prune --older-than 90d --apply               remove it
+    onward prune --older-than 90d --checkpoints 7d      also thin the histories of runs that stand still
+    """
     from runs.commands import prune
 
     return prune.prune(
