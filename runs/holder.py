@@ -13,7 +13,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, Protocol
@@ -36,6 +36,8 @@ BEHIND_POOLER = (
     "The database is behind a connection pooler that does not keep sessions, so the fence against late writers cannot "
     "hold. Let DATABASE_URL point at Postgres itself, or at a pooler in session mode."
 )
+
+_REGISTERING = "registering-"
 
 # A hung network must not hold a heartbeat longer than this.
 _NETWORK_TIMEOUT_MS = 5000
@@ -214,7 +216,7 @@ class SqliteHolder:
     def __init__(self, database: SqliteDatabase, kind: str, locks: Path) -> None:
         self._database = database
         locks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with database.transaction() as tx:
+        with _registering(locks), database.transaction() as tx:
             row = tx.one("insert_holder", **_self_description(kind))
         assert row is not None
         self.holder_id: int = row["holder_id"]
@@ -262,6 +264,29 @@ def lock_is_held(locks: Path, holder_id: object) -> bool:
     path.unlink(missing_ok=True)
     lock.release()
     return False
+
+
+@contextlib.contextmanager
+def _registering(locks: Path) -> Generator[None]:
+    """Around a holder's first write, in which it keeps the file locked and no row says yet who that is: a file does."""
+    mine = locks / f"{_REGISTERING}{os.getpid()}-{process_started(os.getpid())}"
+    mine.touch()
+    try:
+        yield
+    finally:
+        mine.unlink(missing_ok=True)
+
+
+def registering(locks: Path) -> list[tuple[int, float]]:
+    """Processes of this machine that are about to be holders: pid and when each started. Files of dead ones go."""
+    found: list[tuple[int, float]] = []
+    for path in locks.glob(f"{_REGISTERING}*"):
+        pid, _, started = path.name.removeprefix(_REGISTERING).partition("-")
+        if is_that_process(int(pid), float(started)):
+            found.append((int(pid), float(started)))
+        else:
+            path.unlink(missing_ok=True)
+    return found
 
 
 def _lock_path(locks: Path, holder_id: int) -> Path:

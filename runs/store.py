@@ -21,7 +21,16 @@ from onward_ledger.database.postgres import PostgresTransaction
 from onward_ledger.database.sqlite import SqliteTransaction, instant_from_text, instant_text
 from onward_ledger.database.statements import load_statements
 from runs.errors import StateChanged
-from runs.holder import Holder, PostgresHolder, SqliteHolder, host_name, is_stopped, kill_process, lock_is_held
+from runs.holder import (
+    Holder,
+    PostgresHolder,
+    SqliteHolder,
+    host_name,
+    is_stopped,
+    kill_process,
+    lock_is_held,
+    registering,
+)
 from runs.registry import Run
 from runs.settings import Settings, StoreKind
 
@@ -205,11 +214,14 @@ def _lease_is_over(run: Run) -> bool:
 
 
 def _stopped_drivers(store: SqliteStore) -> list[tuple[int, float]]:
-    """Those of the newest drivers of this machine that a signal has stopped, with whatever they hold."""
+    """Those of the newest drivers of this machine that a signal has stopped, with whatever they hold. The newest may
+    not have a row yet: it was stopped while it wrote it.
+    """
     with closing(store.database()) as database, database.reading() as tx:
         engine = SqliteTransaction(tx.connection, SQLITE_ENGINE, JSON_COLUMNS)
         found = engine.all("newest_holders", host=host_name())
-    return [(row["pid"], row["process_started"]) for row in found if is_stopped(row["pid"], row["process_started"])]
+    known = [(row["pid"], row["process_started"]) for row in found]
+    return [each for each in known + registering(store.locks) if is_stopped(*each)]
 
 
 def _clear_the_way(database: PostgresDatabase, pid: int, name: str, done: threading.Event) -> None:

@@ -11,7 +11,7 @@ import pytest
 from onward_ledger.action import ActionKey
 from runs import events, lease, registry
 from runs.errors import DrivenElsewhere, Exit
-from runs.holder import host_name
+from runs.holder import host_name, registering
 from tests.support.runs_processes import Child, driving, spec_of
 from tests.support.runs_world import effects_in, new_run, until
 
@@ -181,6 +181,27 @@ def test_a_driver_stopped_while_it_holds_the_file_does_not_keep_the_run(start, s
     second = start("second")
     assert second.end() == Exit.OK, second.told()
     assert zombie.end() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_one_stopped_while_it_makes_itself_known_does_not_keep_the_file(start, store, database, run, is_told):
+    """No row says yet who it is: a file does. Without it (the control) the file stays locked."""
+    zombie = start("zombie", stop_registering=True)
+    zombie.stopped()
+    (told,) = store.locks.glob("registering-*")
+    assert told.name.startswith(f"registering-{zombie.pid}-")
+    if not is_told:
+        told.unlink()
+    second = start("second", file_patience=4.0)
+    if is_told:
+        assert second.end() == Exit.OK, second.told()
+        assert zombie.end() == -signal.SIGKILL
+        assert (registering(store.locks), told.exists()) == ([], False)  # whoever looks removes what the dead left
+    else:
+        assert second.end(40) != Exit.OK
+        assert registry.get(database, run.run_id).epoch is None
+        zombie.kill()
 
 
 def test_the_first_sigterm_drains_at_the_super_step(start, database, run, tmp_path):

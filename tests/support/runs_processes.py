@@ -17,7 +17,9 @@ from multiprocessing.managers import BaseManager
 from pathlib import Path
 from typing import Any
 
+from onward_ledger.database import sqlite
 from onward_ledger.objects import Objects
+from runs import holder
 from runs.drain import Drain, drain_on_signals
 from runs.drive import drive
 from runs.store import PostgresStore, SqliteStore
@@ -129,6 +131,10 @@ def driving(folder: Path, spec: dict[str, str], run_id: str, ledger: Any, option
     hooks = {place: lambda _, place=place: pause_at(folder, place) for place in options.get("pauses", ())}
     if "stop_in_pipeline" in options:
         stop_in_pipeline(options["stop_in_pipeline"])
+    if options.get("stop_registering"):
+        stop_registering()
+    if "file_patience" in options:
+        sqlite.BUSY_TIMEOUT_SECONDS = options["file_patience"]
     drain = Drain()
     drain_on_signals(drain)
     world = Path(options["world"])
@@ -156,6 +162,18 @@ def driving(folder: Path, spec: dict[str, str], run_id: str, ledger: Any, option
         "message": outcome.message,
         "exit_code": int(outcome.exit_code),
     }
+
+
+def stop_registering() -> None:
+    """Stop this process (SIGSTOP) in the transaction in which it makes itself a holder."""
+    original = holder._self_description
+
+    def describe(kind: str) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.1)  # see below
+        return original(kind)
+
+    holder._self_description = describe
 
 
 def stop_in_pipeline(number: int) -> None:
