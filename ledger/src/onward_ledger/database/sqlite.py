@@ -155,7 +155,10 @@ class SqliteDatabase:
             try:
                 self._connection.execute(begin)
             except sqlite3.OperationalError as error:
-                raise Unreachable(f"The SQLite file is locked by another process: {error}.") from error
+                raise Unreachable(
+                    f"The SQLite file cannot be used now ({error}). If that lasts, a process that was stopped in the "
+                    "middle of a write (Ctrl-Z) may keep it locked: wake that process or end it."
+                ) from error
             try:
                 yield SqliteTransaction(self._connection, self._statements, self._json_columns)
                 self._connection.execute("commit")
