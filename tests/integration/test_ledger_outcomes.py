@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from onward_ledger import errors
+from onward_ledger import ledger as module
 from onward_ledger.action import Status
-from onward_ledger.providers.interface import Applied, ProviderClass, Refused, Several
+from onward_ledger.providers.interface import Applied, NotSent, ProviderClass, Refused, Several
 from onward_ledger.store.records import Cause
 from tests.support.ledger import ENGINES, execute, open_bed
 
@@ -39,6 +40,23 @@ def prepared_in_doubt(bed):
     action = bed.ledger.store.action(action.action_id)
     assert (action.status, action.in_doubt, action.claims) == (S.PREPARED, True, 2)
     return action
+
+
+# --- sent too late ----------------------------------------------------------------------------------------------------
+
+
+def test_a_send_that_did_not_begin_in_time_is_not_applied_also_where_nobody_waits_for_it_any_more(bed, monkeypatch):
+    """Whoever waits gives up at the same moment; the sender's word may be recorded first."""
+
+    def sender_first(deadline, send, late):
+        late(NotSent("The send did not start within its 5 seconds."))
+
+    monkeypatch.setattr(module, "within", sender_first)
+    with pytest.raises(errors.NotApplied, match="did not start within") as told:
+        bed.put(bed.intent())
+    assert (told.value.action.status, told.value.retry_after_seconds > 0) == (S.PREPARED, True)
+    assert bed.words(told.value.action) == ["propose", "claim", "unsend"]
+    assert bed.sink.effects == []
 
 
 # --- idempotent -------------------------------------------------------------------------------------------------------

@@ -255,16 +255,17 @@ class Ledger:
         )
         match result:
             case None:
-                return self.store.lose(action, self._because(f"No answer within {provider.deadline_seconds:g} s."))
+                action = self.store.lose(action, self._because(f"No answer within {provider.deadline_seconds:g} s."))
             case Raised(error):
                 log.warning("The outcome of action %s is unknown.", action.action_id, exc_info=error)
-                return self.store.lose(action, self._because(text(f"The send failed: {error}", LONGEST_TEXT)))
+                action = self.store.lose(action, self._because(text(f"The send failed: {error}", LONGEST_TEXT)))
             case outcome:
                 action = self._record(action, outcome, began)
-        if isinstance(outcome, NotSent) and action.status is Status.PREPARED:
+        # Also where nobody waits any more: the sender may find out that it is too late, and say so, before this.
+        if action.status is Status.PREPARED:
             now = self.store.now()
             wait = (action.not_before_at - now).total_seconds() if action.not_before_at else 0.0
-            raise NotApplied(outcome.reason, action=action, retry_after_seconds=max(wait, 0.0))
+            raise NotApplied(action.reason or "It was not sent.", action=action, retry_after_seconds=max(wait, 0.0))
         return action
 
     def _because(self, reason: str | None) -> Cause:
