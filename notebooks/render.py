@@ -40,15 +40,16 @@ def inputs(notebook: Any) -> list[tuple[str, str]]:
     return [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
 
 
-def execute(notebook: Any, environment: dict[str, str], folder: Path) -> None:
-    """Run all cells in one new kernel that sees this environment. Its sockets are in `folder`, and go with it."""
+def execute(notebook: Any, environment: dict[str, str]) -> None:
+    """Run all cells in one new kernel that sees this environment."""
     from nbclient import NotebookClient
     from traitlets.config import Config
 
-    # Sockets of this account only, no ports.
-    sockets = Config(KernelManager={"transport": "ipc", "ip": str(folder / "kernel")})
-    client = NotebookClient(notebook, kernel_name="python3", timeout=120, coalesce_streams=True, config=sockets)
-    client.execute(env=environment)
+    with tempfile.TemporaryDirectory() as folder:
+        # Sockets of this account only, no ports; what a killed kernel leaves of them goes with the folder.
+        sockets = Config(KernelManager={"transport": "ipc", "ip": str(Path(folder) / "kernel")})
+        client = NotebookClient(notebook, kernel_name="python3", timeout=120, coalesce_streams=True, config=sockets)
+        client.execute(env=environment)
 
 
 def cleaned(notebook: Any, home: Path) -> str:
@@ -78,7 +79,7 @@ def render() -> None:
         home = Path(folder) / "home"
         environment = {**os.environ, "ONWARD_HOME": str(home), "ONWARD_PRINCIPAL": "you"}
         try:
-            execute(notebook, environment, Path(folder))
+            execute(notebook, environment)
         finally:
             subprocess.run(
                 [sys.executable, "-m", "runs.cli", "down", "--force"], cwd=FOLDER.parent, env=environment, check=True
