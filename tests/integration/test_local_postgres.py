@@ -5,6 +5,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import psycopg
 import pytest
 
@@ -90,8 +91,16 @@ def test_the_environment_stays_behind(local_home, monkeypatch):
     monkeypatch.setenv("PGDATA", "/nonexistent")
     monkeypatch.setenv("PGPORT", "1")
     ensure(local_home)
+    seen = []
     for process in server_processes(local_home):
-        assert not {"SOME_API_KEY", "PGDATA", "PGPORT"} & set(process.environ())
+        try:
+            environment = process.environ()
+        except psutil.Error:  # one that is just ending shows it no more, not even to its owner
+            assert psutil.wait_procs([process], timeout=20)[1] == []
+            continue
+        assert not {"SOME_API_KEY", "PGDATA", "PGPORT"} & set(environment)
+        seen.append(process.pid)
+    assert status(local_home).pid in seen
 
 
 def test_ctrl_c_is_not_for_the_server(local_home):
